@@ -25,6 +25,7 @@ if (id !== undefined) await runs.answer(id, { isApproved: word === "yes", reason
 const result = await (id === undefined
   ? useSkill(catalog, host, { skill: "travel-expenses", message: "Book two nights in Oslo." })
   : resumeRun(catalog, host, id)); // finished steps are not repeated
-if (result.stop === "waiting") process.stderr.write(`? ${result.effect?.what}: node 12-waiting.ts ${result.run} yes\n`);
+if (result.stop === "waiting")
+  process.stderr.write(`? ${result.approvalRequest?.what}: node 12-waiting.ts ${result.run} yes\n`);
 process.stdout.write(`${result.stop === "waiting" ? result.run : result.content}\n`);
 process.exitCode = result.stop === "waiting" ? 5 : result.isError ? 1 : 0;

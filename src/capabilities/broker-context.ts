@@ -35,7 +35,7 @@ export interface BrokerRun {
   step<T>(name: string, work: () => Promise<T>): Promise<T>;
   findStep<T>(name: string): { value: T } | undefined;
   /** Requests an approval. Throws if the run must halt until it is granted. Aborting the signal withdraws the request. */
-  requestApproval(name: string, effect: ApprovalRequest, signal: AbortSignal, callId: string): Promise<Approval>;
+  requestApproval(name: string, request: ApprovalRequest, signal: AbortSignal, callId: string): Promise<Approval>;
   /** Returns the untrusted sources that an input's text came from. `addOrigin` records text that arrives now. */
   findOrigins(value: unknown, schema: JsonObject): readonly string[];
   addOrigin(label: string, text: string): void;

@@ -355,7 +355,7 @@ function createMutationRequest(
     run: run.run,
     skill: run.skill.name,
     source: run.skill.origin.source,
-    place: run.path,
+    location: run.path,
     tool: `${capability}.${operation}`,
     input: redactJson(input, run.redact),
     on: "outside",

@@ -423,7 +423,7 @@ export async function approveSignIn(
   const { account, scopes = [] } = credential;
   const clean = (text: string) => sanitizeLine(run.redact(text), 300);
   const request: ApprovalRequest = {
-    ...{ run: run.run, skill: run.skill.name, source: run.skill.origin.source, place: run.path },
+    ...{ run: run.run, skill: run.skill.name, source: run.skill.origin.source, location: run.path },
     tool: `${namespace}.sign-in`,
     input: { account: clean(account), ...(scopes.length > 0 ? { scopes: scopes.map(clean) } : {}) },
     on: "outside",

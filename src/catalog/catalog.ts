@@ -43,7 +43,7 @@ export interface Catalog {
   available(isDenied?: IsDenied): readonly Skill[];
   definitions(isDenied?: IsDenied): SkillDescriptor[];
   /** Returns why a discovered skill was excluded, if it was. */
-  leftOut?(name: string): Problem | undefined;
+  explainExclusion?(name: string): Problem | undefined;
   /** Reads all sources again and returns the new snapshot. */
   reload(): Promise<Catalog>;
 }

@@ -17,7 +17,7 @@ export interface ClientListedSkill {
   description: string;
   shown: "whole" | "cut" | "name" | "dropped";
   /** True if the displayed text says when to use the skill. */
-  hasCue: boolean;
+  hasUseWhen: boolean;
 }
 
 /** The limits of an MCP server's texts in a client, in characters. */
@@ -188,14 +188,14 @@ export function simulateClientListing(
   const fitted = rules.fit(rows);
   const listed = rows.map(({ name, text, ...skill }, index): ClientListedSkill => {
     const description = fitted[index];
-    if (description === undefined) return { name, description: "", shown: "name", hasCue: false };
+    if (description === undefined) return { name, description: "", shown: "name", hasUseWhen: false };
     const isWhole = description === formatWholeText({ name, ...skill }, readsWhenToUse);
     const isCued = hasUseWhenCue(description) || (isWhole && readsWhenToUse && Boolean(skill.whenToUse));
-    return { name, description, shown: isWhole ? "whole" : "cut", hasCue: isCued };
+    return { name, description, shown: isWhole ? "whole" : "cut", hasUseWhen: isCued };
   });
   const dropped = sorted
     .filter(({ description }) => description.length > dropsOver)
-    .map(({ name }): ClientListedSkill => ({ name, description: "", shown: "dropped", hasCue: false }));
+    .map(({ name }): ClientListedSkill => ({ name, description: "", shown: "dropped", hasUseWhen: false }));
   return [...(rules.isAscending ? listed : listed.reverse()), ...dropped];
 }
 

@@ -326,24 +326,27 @@ async function toAdditionJson(addition: PlannedAddition, { locked, signatures }:
   const signed = signature ? { signature: toSignatureJson(signature) } : {};
   switch (addition.is) {
     case "new":
-      return { ...facts, asks: await listRequirements(addition.skill), ...signed, findings };
+      return { ...facts, requirements: await listRequirements(addition.skill), ...signed, findings };
     case "update": {
       const { skill, difference } = addition;
-      const asks = {
-        asks: await listRequirements(skill),
-        newAsks: await listNewRequirements(skill, difference.before),
+      const required = {
+        requirements: await listRequirements(skill),
+        newRequirements: await listNewRequirements(skill, difference.before),
       };
       return {
         ...facts,
         commitBefore: locked[name]?.commit,
-        ...asks,
+        ...required,
         kept: listKeptFiles(addition),
         ...signed,
         findings,
       };
     }
     case "conflict":
-      return { ...facts, conflicts: addition.conflicts.map(({ path: at, why, lines }) => ({ path: at, why, lines })) };
+      return {
+        ...facts,
+        conflicts: addition.conflicts.map(({ path: at, reason, lines }) => ({ path: at, reason, lines })),
+      };
     default:
       return facts;
   }

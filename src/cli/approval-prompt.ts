@@ -24,7 +24,7 @@ type ApprovalOrigin = "run" | "call";
 /** Returns a function that asks for approval at the terminal; undefined if there is no terminal. */
 export function createApprovalPrompt(io: CommandIo, by: ApprovalOrigin = "run"): Approve | undefined {
   if (!io.ask) return undefined;
-  return (effect, { signal }) => askForApproval(io, effect, { signal, by });
+  return (request, { signal }) => askForApproval(io, request, { signal, by });
 }
 
 /** Returns a host that asks at this terminal, one question at a time. Await `asking()` before writing anything else to the terminal. */
@@ -36,12 +36,12 @@ export function createApprovingHost<Found extends DiscoverResult>(
 ): { host: Found & { approve?: Approve }; asking(): Promise<unknown> } {
   let before: Promise<unknown> = Promise.resolve();
   const ask = createApprovalPrompt(io);
-  const oneByOne: Approve = (effect, { signal }) => {
+  const oneByOne: Approve = (request, { signal }) => {
     const answer = before.then(async () => {
       await new Promise(setImmediate); // Lets pending events print first.
       progress?.hold();
       try {
-        return (await ask?.(effect, { signal })) ?? NO_APPROVER;
+        return (await ask?.(request, { signal })) ?? NO_APPROVER;
       } finally {
         progress?.release();
       }
@@ -60,7 +60,7 @@ const NO_APPROVER: Approval = { isApproved: false, reason: "no user to ask: this
 export function preapproveWorkspaceChanges(approvals: ApprovalStore): ApprovalStore {
   return {
     ...approvals,
-    isAlwaysApproved: async (effect) => isWorkspaceChange(effect) || (await approvals.isAlwaysApproved(effect)),
+    isAlwaysApproved: async (request) => isWorkspaceChange(request) || (await approvals.isAlwaysApproved(request)),
   };
 }
 
@@ -126,14 +126,14 @@ const MAX_TRIES = 3;
 
 async function askForApproval(
   io: CommandIo,
-  effect: ApprovalRequest,
+  request: ApprovalRequest,
   { signal, by }: { signal: AbortSignal; by: ApprovalOrigin },
 ): Promise<Approval> {
   const out = createPrinter(io.stderr, io.env);
-  const { choices, scopeNote: reach } = by === "call" ? createCallQuestion(effect) : createRunQuestion(effect);
+  const { choices, scopeNote: reach } = by === "call" ? createCallQuestion(request) : createRunQuestion(request);
   if (signal.aborted) return INTERRUPTED_APPROVAL;
   signal.addEventListener("abort", () => printRemoteAnswer(out, signal.reason), { once: true });
-  if (!printApprovalRequest(out, effect, getUserHome(io.env)) && !(await isInputReviewed(io, out, effect, signal)))
+  if (!printApprovalRequest(out, request, getUserHome(io.env)) && !(await isInputReviewed(io, out, request, signal)))
     return signal.aborted ? INTERRUPTED_APPROVAL : createDenial("");
   if (reach !== undefined) out.line`${out.dim(reach)}`;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -164,14 +164,14 @@ function printRemoteAnswer(out: Printer, answer: Partial<Approval>): void {
 export async function isInputReviewed(
   io: CommandIo,
   out: Printer,
-  effect: ApprovalRequest,
+  request: ApprovalRequest,
   signal?: AbortSignal,
 ): Promise<boolean> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const answer = (await io.ask?.("[d] show the whole input  [n] no ", signal))?.trim().toLowerCase();
     if (answer === undefined || signal?.aborted || answer === "n" || answer === "no") return false;
     if (answer !== "d" && answer !== "details") continue;
-    if (await pageInput(io, out, effect, signal)) return signal?.aborted !== true;
+    if (await pageInput(io, out, request, signal)) return signal?.aborted !== true;
   }
   return false;
 }
@@ -195,25 +195,25 @@ interface PrintRequestOptions {
  */
 export function printApprovalRequest(
   out: Printer,
-  effect: ApprovalRequest,
+  request: ApprovalRequest,
   home: string,
   options: PrintRequestOptions = {},
 ): boolean {
-  const { skill, source, place, tool, what, from, where, amount, reason, input } = effect;
+  const { skill, source, location, tool, what, from, where, amount, reason, input } = request;
   const who = skill || source || "the conversation";
-  const path = formatHomePath(place, home);
+  const path = formatHomePath(location, home);
   const copy = skill === "" || path.startsWith(source) ? path : [source, path].filter((part) => part !== "").join(", ");
   const rows: [label: string, text: string | undefined][] = [
     ["what", what],
     ["from", from?.join("\n")],
     ["where", where],
     ["how much", amount],
-    ["undo", formatReversibility(effect)],
+    ["undo", formatReversibility(request)],
     ["asked by", `${escapeLine(who)}${copy === "" ? "" : ` (${escapeLine(copy)})`}`],
     // The headline already gives the reason, except for an undeclared side effect.
-    ["because", effect.on === "other" && !from ? reason : undefined],
+    ["because", request.on === "other" && !from ? reason : undefined],
   ];
-  out.line`${out.yellow("?")} ${out.bold(tool)}${from && effect.on === "other" ? UNTRUSTED_INPUT_NOTE : EFFECT_SCOPES[effect.on]}`;
+  out.line`${out.yellow("?")} ${out.bold(tool)}${from && request.on === "other" ? UNTRUSTED_INPUT_NOTE : EFFECT_SCOPES[request.on]}`;
   for (const [label, text] of rows) if (text !== undefined && text !== "") printField(out, label, text);
   return printInput(out, input, options);
 }

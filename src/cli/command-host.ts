@@ -157,7 +157,7 @@ async function keepTrustAfterCheckout({ trust: { own }, env }: Pick<DiscoverResu
   for (const one of moved) {
     try {
       const git = await createGit({ env, repository: one.repository, protocol: "file" });
-      const path = relative(one.root, one.place).split(sep).join("/");
+      const path = relative(one.root, one.location).split(sep).join("/");
       const paths = path === "" ? [] : ["--", path];
       const { code } = await git.run(["diff-tree", "-r", "--quiet", "--no-renames", one.from, one.to, ...paths]);
       if (code === 0) own.acceptHead(one);

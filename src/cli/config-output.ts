@@ -283,7 +283,7 @@ async function askForCopy(
 
 /** Formats a configuration file for `--json`. */
 export function toConfigFileJson({ path, exists }: { path: string; exists: boolean }) {
-  return { file: path, isThere: exists };
+  return { file: path, exists };
 }
 
 export function printSettings(

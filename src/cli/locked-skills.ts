@@ -186,10 +186,10 @@ export function printSkillErrors(out: Printer, problems: readonly { name: string
   }
 }
 
-export function printLockChanges(out: Printer, drift: readonly LockDifference[]): void {
-  for (const { path, what } of drift.slice(0, MAX_LOCK_CHANGES))
+export function printLockChanges(out: Printer, changes: readonly LockDifference[]): void {
+  for (const { path, what } of changes.slice(0, MAX_LOCK_CHANGES))
     out.line`    ${path === "." ? "its folder" : path} ${LOCK_CHANGE_LABELS[what]}`;
-  if (drift.length > MAX_LOCK_CHANGES) out.line`    ${out.dim(`… and ${drift.length - MAX_LOCK_CHANGES} more`)}`;
+  if (changes.length > MAX_LOCK_CHANGES) out.line`    ${out.dim(`… and ${changes.length - MAX_LOCK_CHANGES} more`)}`;
 }
 
 const LOCK_CHANGE_LABELS: Record<LockDifference["what"], string> = {

@@ -72,9 +72,9 @@ async function printNewSkill(out: Printer, one: PendingSkill, showing: ReviewCon
   out.line`  ${out.dim(entry.digest)}`;
   printListRow(out, formatFileTotals([one]), Object.keys(entry.files));
   printListRow(out, "skills inside it", findNestedSkillFolders(entry.files));
-  const asks = await listRequirements(skill);
-  for (const what of REQUIREMENT_KINDS) printListRow(out, what, asks[what]);
-  if (asks.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
+  const requirements = await listRequirements(skill);
+  for (const what of REQUIREMENT_KINDS) printListRow(out, what, requirements[what]);
+  if (requirements.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
   printSkillNotes(out, one, showing);
   printScanFindings(out, one.prepared.findings);
 }
@@ -112,15 +112,15 @@ async function printUpdate(
     printHanging(out, out.text`  ${out.green("✓")} `, [`your changes are kept: ${formatSomeNames(kept)}`], {
       indent: 4,
     });
-  const asks = await listNewRequirements(skill, difference.before);
+  const requirements = await listNewRequirements(skill, difference.before);
   for (const what of REQUIREMENT_KINDS) {
-    if (asks[what].length === 0) continue;
-    printHanging(out, out.text`  ${out.yellow("!")} `, [`new ${what}: ${asks[what].join(", ")}`], {
+    if (requirements[what].length === 0) continue;
+    printHanging(out, out.text`  ${out.yellow("!")} `, [`new ${what}: ${requirements[what].join(", ")}`], {
       indent: 4,
       paint: out.yellow,
     });
   }
-  if (asks.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
+  if (requirements.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
   printSkillNotes(out, one, showing);
   out.line`  ${out.dim(put.entry.digest)}`;
   const scanned = (manifest: Skill["manifest"], files: ReadonlyMap<string, CopiedFile>) =>
@@ -198,10 +198,13 @@ function omitPath({ path: _path, ...entry }: LockedSkill): Omit<LockedSkill, "pa
 }
 
 async function printRequirementTotals(out: Printer, coming: readonly PendingSkill[]): Promise<void> {
-  const asking = await mapAsync(coming, async ({ name, skill }) => ({ name, asks: await listRequirements(skill) }));
+  const asking = await mapAsync(coming, async ({ name, skill }) => ({
+    name,
+    requirements: await listRequirements(skill),
+  }));
   for (const what of REQUIREMENT_KINDS) {
-    const those = asking.filter(({ asks }) => asks[what].length > 0);
-    const all = those.reduce((sum, { asks }) => sum + asks[what].length, 0);
+    const those = asking.filter(({ requirements }) => requirements[what].length > 0);
+    const all = those.reduce((sum, { requirements }) => sum + requirements[what].length, 0);
     const sum = `${what}: ${formatNumber(all)}, in ${formatCount(those.length, "skill")}`;
     const names = those.map(({ name }) => name);
     // Skills with code are listed below, one by one.
@@ -209,7 +212,7 @@ async function printRequirementTotals(out: Printer, coming: readonly PendingSkil
       if (all > 0) out.line`  ${sum}`;
     } else printListRow(out, sum, names);
   }
-  if (asking.some(({ asks }) => asks.toolsets.length > 0))
+  if (asking.some(({ requirements }) => requirements.toolsets.length > 0))
     out.line`  ${out.yellow("! their tools run as you, without a sandbox")}`;
   const findings = coming.flatMap(({ prepared }) => prepared.findings);
   if (findings.length > 0) out.line`  ${paintScanSummary(out, formatFindingCounts(findings))}`;
@@ -271,13 +274,13 @@ function printScanFindings(out: Printer, findings: readonly ScanFinding[], known
 }
 
 export function printConflicts(out: Printer, conflicts: readonly MergeConflict[]): void {
-  for (const { path, why, lines } of conflicts) {
-    out.line`  ${path}  ${out.red(CONFLICT_LABELS[why])}`;
+  for (const { path, reason, lines } of conflicts) {
+    out.line`  ${path}  ${out.red(CONFLICT_LABELS[reason])}`;
     printDiff(out, lines);
   }
 }
 
-const CONFLICT_LABELS: Record<MergeConflict["why"], string> = {
+const CONFLICT_LABELS: Record<MergeConflict["reason"], string> = {
   "both-changed": "you and the source changed the same lines",
   "both-added": "you and the source added it with different content",
   "removed-here": "you removed it; the source changed it",

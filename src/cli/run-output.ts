@@ -128,12 +128,12 @@ export function printRunOutcome(io: CommandIo, result: RunResult): void {
 export async function printNextCommands(
   io: CommandIo,
   { runs }: DiscoverResult,
-  { run, stop, effect }: RunResult,
+  { run, stop, approvalRequest: request }: RunResult,
   { quiet }: OutcomeOptions,
 ): Promise<void> {
   const out = createPrinter(io.stderr, io.env);
   if (stop === "waiting") {
-    if (effect) out.line`${out.yellow("!")} approval needed: ${truncateLine(formatApprovalLine(effect), 300)}`;
+    if (request) out.line`${out.yellow("!")} approval needed: ${truncateLine(formatApprovalLine(request), 300)}`;
     out.line`  ${out.cyan(`skillet approve ${run} --resume`)}  approves it and resumes the run; --deny REASON denies it`;
     out.line`  ${out.cyan(`skillet runs show ${run}`)}  shows the request and the steps so far`;
   } else if (!quiet && (stop === "aborted" || stop === "error") && (await isResumable(runs, run))) {
@@ -236,9 +236,9 @@ async function askToGrantValues(io: CommandIo, found: DiscoverResult, skill: Ski
   const { grants, around } = found;
   if (!io.ask) return false;
   const out = createPrinter(io.stderr, io.env);
-  const place = getSkillLocation(skill);
+  const location = getSkillLocation(skill);
   out.line`${out.bold(skill.name)}  ${formatConfiguredAccess(skill, found)} ${out.dim("in config.toml, not granted to any copy yet")}`;
-  out.line`  grant to: ${place === "" ? "" : `${formatDisplayPath(place, around)} `}(from ${skill.origin.source})`;
+  out.line`  grant to: ${location === "" ? "" : `${formatDisplayPath(location, around)} `}(from ${skill.origin.source})`;
   if (!(await isConfirmed(io, "Grant this to this copy only?"))) return false;
   return grants.isOwner(skill, grants.claim(skill));
 }

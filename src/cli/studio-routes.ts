@@ -173,7 +173,7 @@ async function listApprovals({ runs, approvals, home }: CommandHost) {
   ]);
   const facts = await toApproveJson({ runs, approvals, held: listHeldChanges(home) });
   const entries = [
-    ...facts.waiting.map(({ id, effect }) => [id, digestOf(effect)] as const),
+    ...facts.waiting.map(({ id, approvalRequest: request }) => [id, digestOf(request)] as const),
     ...facts.held.map((held) => [held.id, digestOf(held)] as const),
   ];
   return { ...facts, digests: Object.fromEntries(entries) };
@@ -188,13 +188,13 @@ async function answerRun(context: StudioContext, found: CommandHost, { params: {
   const { answerRequest, createApproval, isAsking } = await import("./commands/approve.ts");
   const { createNotWaitingError } = await import("../store/run-rules.ts");
   const run = requireKnownFormat(await findRun(found, id));
-  const { effect } = run;
-  if (!isAsking(run) || !effect) throw createNotWaitingError(run);
-  requireSameRequest(effect, body["digest"], id);
-  const approval = createApproval(parseDecision(context, body), effect);
-  await answerRequest(found, { id, effect }, approval);
+  const { approvalRequest: request } = run;
+  if (!isAsking(run) || !request) throw createNotWaitingError(run);
+  requireSameRequest(request, body["digest"], id);
+  const approval = createApproval(parseDecision(context, body), request);
+  await answerRequest(found, { id, approvalRequest: request }, approval);
   context.feed.report("approvals");
-  const answer = { run: id, effect, ...approval };
+  const answer = { run: id, approvalRequest: request, ...approval };
   if (run.owner !== undefined) return { ...answer, owner: run.owner };
   return { ...answer, ...(await resumeInBackground(context, await findRun(found, id))) };
 }

@@ -64,7 +64,7 @@ export async function adaptSkill(skill: Skill, client: ClientFormat): Promise<Ad
   checkClientName(skill.name, client);
   const description = writeDescription(skill, client);
   const { own, moved } = splitKeys(skill, client);
-  if (description.hasCue)
+  if (description.hasUseWhen)
     for (const key of Object.keys(moved)) if (normalizeKey(key) === "when-to-use") delete moved[key];
   const policy = await writePolicy(skill, client, moved);
   const { license, compatibility } = skill.manifest;
@@ -137,10 +137,10 @@ function checkClientName(name: string, { title, reserved, listsName }: ClientFor
 function writeDescription(
   { name, description, manifest: { whenToUse = "" } }: Skill,
   { title, keys, description: limit, refusesAngleBrackets: isPlain }: ClientFormat,
-): { text: string; hasCue: boolean; notes: string[] } {
+): { text: string; hasUseWhen: boolean; notes: string[] } {
   const readsCue = keys.includes("when_to_use");
   const cue = readsCue || description.includes(whenToUse) ? "" : whenToUse;
-  const hasCue = whenToUse !== "" && !readsCue;
+  const hasUseWhen = whenToUse !== "" && !readsCue;
   const written = isPlain ? removeAngleBrackets(description) : description;
   const whole = cue === "" ? written : `${endSentence(written)} ${cue}`;
   const notes = [
@@ -149,17 +149,18 @@ function writeDescription(
       : ["the description has angle brackets, which uploads refuse: it is written without them"]),
     ...(cue === "" ? [] : [`${title} ignores when_to_use: it is written at the end of the description`]),
   ];
-  if (limit === undefined) return { text: whole, hasCue, notes };
+  if (limit === undefined) return { text: whole, hasUseWhen, notes };
   // Claude Code lists both keys, with a dash between them, and cuts the combined text.
   const room = limit.longest - (readsCue && whenToUse !== "" ? whenToUse.length + 3 : 0);
-  if (whole.length <= room) return { text: whole, hasCue, notes };
+  if (whole.length <= room) return { text: whole, hasUseWhen, notes };
   const text = shortenTo(room, truncateLine(written, written.length), cue);
   const long = `a description of ${whole.length + limit.longest - room} characters; ${title} takes ${limit.longest}`;
   if (text.length <= room) {
     const shortened = `it is shortened to ${text.length}, and the part that says when to use it is kept`;
-    return { text, hasCue, notes: [...notes, `it has ${long}: ${shortened}`] };
+    return { text, hasUseWhen, notes: [...notes, `it has ${long}: ${shortened}`] };
   }
-  if (limit.beyond === "cut") return { text: whole, hasCue, notes: [...notes, `it has ${long}, and cuts the rest`] };
+  if (limit.beyond === "cut")
+    return { text: whole, hasUseWhen, notes: [...notes, `it has ${long}, and cuts the rest`] };
   throw new SkillError("description-too-long", {
     message: `Skill "${name}" has ${long}`,
     fix: "shorten it; details belong in the instructions",

@@ -45,7 +45,7 @@ export interface ExportResult {
   /** The size of the archive or of all files. Of all files if nothing is written. */
   bytes: number;
   /** Files of the skill that are not exported, with the reason, a sentence each. */
-  leftOut: readonly string[];
+  omitted: readonly string[];
   /** Differences in behavior, a sentence each. */
   notes: readonly string[];
 }
@@ -110,7 +110,7 @@ export async function exportSkill({
   const row: ExportFormatRow = EXPORT_FORMATS[format];
   const { skillMd, files: more, notes } = await adaptSkill(skill, row.taker);
   row.judge(skillMd, skill.name);
-  const { files, leftOut } = await selectFiles(skill);
+  const { files, omitted } = await selectFiles(skill);
   for (const [name, text] of Object.entries({ ...more, "SKILL.md": skillMd }))
     files.set(name, { bytes: Buffer.from(text), executable: false });
   const all = row.arrange(skill, files);
@@ -125,7 +125,7 @@ export async function exportSkill({
     path,
     files: [...all.keys()].sort(),
     bytes,
-    leftOut,
+    omitted,
     notes: isLarge
       ? [
           ...notes,
@@ -160,24 +160,24 @@ function checkUpload(skillMd: string, name: string): void {
 }
 
 /** Selects the files, without those of this machine and those that other systems cannot unpack. */
-async function selectFiles(skill: Skill): Promise<{ files: Map<string, CopiedFile>; leftOut: string[] }> {
-  const leftOut: string[] = [];
+async function selectFiles(skill: Skill): Promise<{ files: Map<string, CopiedFile>; omitted: string[] }> {
+  const omitted: string[] = [];
   for (const { code, message } of (await skill.files()).findings) {
     if (code === "too-many-files")
       throw new SkillError(code, {
         message: `Skill "${skill.name}" ${message}`,
         fix: "move files that the skill does not need out of its folder",
       });
-    if (code !== "file-mode") leftOut.push(message);
+    if (code !== "file-mode") omitted.push(message);
   }
   const files = new Map<string, CopiedFile>();
   for (const [path, file] of (await copySkill(skill)).files) {
-    if (path === SIGNATURE_FILE) leftOut.push(UNSIGNED_NOTE);
-    else if (isPrivateFile(path)) leftOut.push(`"${path}" is hidden: it belongs to this machine`);
-    else if (UNPORTABLE.test(path)) leftOut.push(`"${path}" has a name that other systems read as a path`);
+    if (path === SIGNATURE_FILE) omitted.push(UNSIGNED_NOTE);
+    else if (isPrivateFile(path)) omitted.push(`"${path}" is hidden: it belongs to this machine`);
+    else if (UNPORTABLE.test(path)) omitted.push(`"${path}" has a name that other systems read as a path`);
     else files.set(path, file);
   }
-  return { files, leftOut };
+  return { files, omitted };
 }
 
 const UNPORTABLE = /[\\:\u0000-\u001f\u007f]/;

@@ -117,6 +117,8 @@ export const RENAMED_NAMES = {
     "approval-given": "approval-decided",
     "text-said": "text-generated",
   },
+  /** Keys in the JSON output, in the events and journals of runs, and in the files of approvals and values. */
+  field: { effect: "approvalRequest", place: "location" },
   /** Reasons why a run stopped. */
   stop: { "max-steps": "max-iterations" },
   command: {
@@ -138,4 +140,19 @@ export function findNewName(kind: RenamedKind, name: string): string | undefined
 /** Returns the name of today for a name that a file contains. */
 export function toNewName(kind: RenamedKind, name: string): string {
   return findNewName(kind, name) ?? name;
+}
+
+/**
+ * Gives the keys of an object that was just parsed their names of today. A key of today wins. Contract: keeps the order,
+ * since a resumed run compares its request with the recorded one.
+ */
+export function renameFormerFields(fields: Record<string, unknown>): void {
+  const former: Readonly<Record<string, string>> = RENAMED_NAMES.field;
+  const entries = Object.entries(fields);
+  if (!entries.some(([key]) => Object.hasOwn(former, key))) return;
+  for (const [key] of entries) delete fields[key];
+  for (const [key, value] of entries) {
+    const name = Object.hasOwn(former, key) ? (former[key] ?? key) : key;
+    if (name === key || !entries.some(([other]) => other === name)) fields[name] = value;
+  }
 }

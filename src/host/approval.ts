@@ -9,7 +9,7 @@ export interface ApprovalRequest {
   skill: string;
   source: string;
   /** The folder or file of the skill. Empty for a skill that is defined in code. */
-  place: string;
+  location: string;
   tool: string;
   input: unknown;
   /** `other`: the effect is unknown, and the skill does not declare it. */
@@ -43,7 +43,7 @@ export interface Approval {
  * Contract: never rejects, and stops when the signal aborts. When another process answers a recorded run, the signal aborts with that
  * `Approval` as its reason.
  */
-export type Approve = (effect: ApprovalRequest, options: { signal: AbortSignal }) => Promise<Approval | undefined>;
+export type Approve = (request: ApprovalRequest, options: { signal: AbortSignal }) => Promise<Approval | undefined>;
 
 /** Parses an untrusted approval. Only `true` approves, and an unknown scope is ignored. */
 export function parseApproval(value: unknown, redact: (text: string) => string = (text) => text): Approval {
@@ -67,7 +67,10 @@ export function isApprovedForRun(
 }
 
 /** The fields of a request that an approval is bound to. */
-export type ApprovalSubject = Pick<ApprovalRequest, "skill" | "source" | "place" | "tool" | "on" | "where" | "isOnce">;
+export type ApprovalSubject = Pick<
+  ApprovalRequest,
+  "skill" | "source" | "location" | "tool" | "on" | "where" | "isOnce"
+>;
 
 /** Returns the key under which an approval is stored. All changes of one workspace share a key, whichever tool makes them. */
 export function getApprovalKey({

@@ -103,7 +103,7 @@ export type RunEvent = {
   /** A tool or code in a sandbox called a capability. `outcome` is `ok`, or the code of the refusal. */
   | { type: "capability-called"; capability: string; operation: string; outcome: string; ms: number }
   /** The call needs approval before it is made. */
-  | ({ type: "approval-requested"; effect: ApprovalRequest } & CallFields)
+  | ({ type: "approval-requested"; approvalRequest: ApprovalRequest } & CallFields)
   | ({ type: "approval-decided" } & CallFields & Approval)
   | {
       type: "run-ended";

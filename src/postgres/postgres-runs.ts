@@ -87,7 +87,7 @@ export function createPostgresRunStore(database: Database, options: PostgresRunO
         const lines = await readLines(transaction, id);
         const line = createAnswerLine(run, () => lines, approval, about);
         await insertLine(transaction, id, line);
-        return line.effect;
+        return line.approvalRequest;
       }),
     cancel: (id) =>
       database.transaction(async (transaction) => {

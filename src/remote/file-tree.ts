@@ -90,7 +90,7 @@ interface MergeSides {
 
 export interface MergeConflict {
   path: string;
-  why: "both-changed" | "both-added" | "removed-here" | "removed-there" | "binary" | "no-base";
+  reason: "both-changed" | "both-added" | "removed-here" | "removed-there" | "binary" | "no-base";
   /**
    * For people: `-` lines are ours and `+` lines theirs. If one side removed the file, the changes of the other side.
    * Limited in length.
@@ -158,9 +158,9 @@ function mergeFile(path: string, sides: MergeSides): FileMergeResult {
   const [base, ours, theirs] = [sides.base?.get(path), sides.ours.get(path), sides.theirs.get(path)];
   if (isSameFile(ours, theirs)) return { file: ours };
   if (path === SIGNATURE_FILE) return { file: isUpstreamVersion(path, theirs, sides) ? ours : theirs }; // A signature is created again, never edited.
-  const conflict = (why: MergeConflict["why"], lines: readonly string[]): FileMergeResult => ({
+  const conflict = (reason: MergeConflict["reason"], lines: readonly string[]): FileMergeResult => ({
     file: ours,
-    conflict: { path, why, lines },
+    conflict: { path, reason, lines },
   });
   if (isUpstreamVersion(path, theirs, sides)) return { file: ours };
   if (isUpstreamVersion(path, ours, sides)) return { file: theirs };
@@ -216,7 +216,7 @@ function findPathClashes(result: TreeMergeResult, { ours, theirs }: MergeSides):
     if (other === undefined) return true;
     result.files.delete(path);
     const lines = [`conflicts with ${truncateLine(other, MAX_LINE_LENGTH)}`];
-    result.conflicts.push({ path, why: "both-added", lines });
+    result.conflicts.push({ path, reason: "both-added", lines });
     return false;
   });
   result.conflicts.sort((a, b) => compareText(a.path, b.path));

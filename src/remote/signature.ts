@@ -25,7 +25,7 @@ export type SignatureState =
   | { state: "none" }
   | { state: "valid"; signer: string; key: string }
   | { state: "unknown-signer"; key: string }
-  | { state: "broken"; why: string };
+  | { state: "broken"; reason: string };
 
 export interface SignedSkill {
   file: string;
@@ -125,8 +125,8 @@ function parseSignature(text: string): SignatureRecord | string {
   return bytes?.length === SIGNATURE_BYTES ? { key, name, digest, signature: bytes } : "contains no signature";
 }
 
-function createBrokenState(why: string): SignatureState {
-  return { state: "broken", why: `${SIGNATURE_FILE} ${why}` };
+function createBrokenState(reason: string): SignatureState {
+  return { state: "broken", reason: `${SIGNATURE_FILE} ${reason}` };
 }
 
 function readSignedFiles(folder: string): LockedFiles {
@@ -178,7 +178,7 @@ export function formatSignature(state: SignatureState | undefined): string {
     case "unknown-signer":
       return `is signed by an unknown signer (${state.key}), so its signature cannot be checked`;
     case "broken":
-      return `has an invalid signature: ${state.why}`;
+      return `has an invalid signature: ${state.reason}`;
     default:
       return "is not signed";
   }

@@ -136,12 +136,12 @@ export function verifySkills(
 
 /** The result of comparing a skill with its lock file. */
 export type VerifyResult = { name: string } & (
-  | { is: "as-locked" }
-  | { is: "changed"; drift: readonly LockDifference[] }
+  | { is: "unchanged" }
+  | { is: "changed"; changes: readonly LockDifference[] }
   | { is: "missing" }
   /** It exists, but is not in the lock file. */
   | { is: "unlocked" }
-  | { is: "unreadable"; why: string }
+  | { is: "unreadable"; reason: string }
 );
 
 /** Compares one skill with its lock file. `stamps`: cached fingerprints, so that untouched files need not be read. */
@@ -155,16 +155,16 @@ export function verifySkill(
   const isMissing = () => !lstatSync(folder, { throwIfNoEntry: false });
   if (stamps) {
     const state = readFolderLockState(folder, entry, stamps);
-    if (state.is === "changed") return { name, is: "changed", drift: state.drift };
-    if (state.is !== "unknown") return { name, is: "as-locked" };
-    return isMissing() ? { name, is: "missing" } : { name, is: "unreadable", why: state.problem.message };
+    if (state.is === "changed") return { name, is: "changed", changes: state.changes };
+    if (state.is !== "unknown") return { name, is: "unchanged" };
+    return isMissing() ? { name, is: "missing" } : { name, is: "unreadable", reason: state.problem.message };
   }
   if (isMissing()) return { name, is: "missing" };
   try {
-    const { differences: drift } = diffLockedFolder(folder, entry.files);
-    return drift.length > 0 ? { name, is: "changed", drift } : { name, is: "as-locked" };
+    const { differences: changes } = diffLockedFolder(folder, entry.files);
+    return changes.length > 0 ? { name, is: "changed", changes } : { name, is: "unchanged" };
   } catch (error) {
-    return { name, is: "unreadable", why: getErrorMessage(error) };
+    return { name, is: "unreadable", reason: getErrorMessage(error) };
   }
 }
 

@@ -55,7 +55,7 @@ export interface ToolOwner {
   name: string;
   source: string;
   /** The folder or file of the skill; empty for a skill defined in code. */
-  place: string;
+  location: string;
 }
 
 /** The sandbox of a run, for a tool: a new one for each program. */

@@ -6,14 +6,14 @@ import { createJsonStore } from "./json-store.ts";
 
 /** The permanent approvals of the user: tools of one copy of a skill, and its changes in a workspace. */
 export interface ApprovalStore {
-  isAlwaysApproved(effect: ApprovalSubject): Promise<boolean>;
+  isAlwaysApproved(request: ApprovalSubject): Promise<boolean>;
   /** Throws a SkillError when the approval cannot be recorded. */
-  add(effect: ApprovalSubject): Promise<void>;
+  add(request: ApprovalSubject): Promise<void>;
   list(): Promise<ListedApprovals[]>;
   /**
    * Revokes all approvals for skills of this name, or for the one at a path. Contract: returns the number of copies.
    */
-  forget(skill: string, place?: string): Promise<number>;
+  forget(skill: string, location?: string): Promise<number>;
   /** Returns the reason why no approval counts: the record cannot be read. */
   problem(): Promise<string | undefined>;
 }
@@ -22,7 +22,7 @@ export interface ApprovalStore {
 export interface ListedApprovals {
   skill: string;
   source: string;
-  place: string;
+  location: string;
   allowed: readonly string[];
 }
 
@@ -40,26 +40,26 @@ export function createApprovalStore(skilletHome: string): ApprovalStore {
     },
   });
   return {
-    isAlwaysApproved: async (effect) =>
-      !effect.isOnce && (ledger.entries()[getOwnerKey(effect)]?.allowed.includes(getApprovalKey(effect)) ?? false),
-    add: async (effect) =>
+    isAlwaysApproved: async (request) =>
+      !request.isOnce && (ledger.entries()[getOwnerKey(request)]?.allowed.includes(getApprovalKey(request)) ?? false),
+    add: async (request) =>
       ledger.update((entries) => {
-        if (effect.isOnce) return;
-        const { skill, source, place } = effect;
-        const known = entries[getOwnerKey(effect)] ?? { name: skill, source, place, allowed: [] };
-        if (!known.allowed.includes(getApprovalKey(effect))) known.allowed.push(getApprovalKey(effect));
-        entries[getOwnerKey(effect)] = known;
+        if (request.isOnce) return;
+        const { skill, source, location } = request;
+        const known = entries[getOwnerKey(request)] ?? { name: skill, source, location, allowed: [] };
+        if (!known.allowed.includes(getApprovalKey(request))) known.allowed.push(getApprovalKey(request));
+        entries[getOwnerKey(request)] = known;
       }),
     list: async () =>
-      Object.values(ledger.entries()).map(({ name, source, place, allowed }) => ({
+      Object.values(ledger.entries()).map(({ name, source, location, allowed }) => ({
         skill: name,
         source,
-        place,
+        location,
         allowed,
       })),
-    async forget(skill, place) {
+    async forget(skill, location) {
       const isSelected = (one: StoredApproval | undefined) =>
-        one?.name === skill && (place === undefined || one.place === place);
+        one?.name === skill && (location === undefined || one.location === location);
       // An unreadable record may have them: the update reports it.
       if (ledger.problem() === undefined && !Object.values(ledger.entries()).some(isSelected)) return 0;
       return ledger.update((entries) => {
@@ -75,14 +75,14 @@ export function createApprovalStore(skilletHome: string): ApprovalStore {
   };
 }
 
-function getOwnerKey({ skill, source, place }: Pick<ApprovalRequest, "skill" | "source" | "place">): string {
-  return place === "" ? `${skill}@${source}` : `${skill}@${place}`;
+function getOwnerKey({ skill, source, location }: Pick<ApprovalRequest, "skill" | "source" | "location">): string {
+  return location === "" ? `${skill}@${source}` : `${skill}@${location}`;
 }
 
 function isStoredApproval(entry: unknown): entry is StoredApproval {
   if (!isJsonObject(entry) || !Array.isArray(entry["allowed"])) return false;
   return (
-    ["name", "source", "place"].every((key) => typeof entry[key] === "string") &&
+    ["name", "source", "location"].every((key) => typeof entry[key] === "string") &&
     entry["allowed"].every((item) => typeof item === "string")
   );
 }

@@ -1,10 +1,10 @@
-import { toNewName } from "../errors/renamed-names.ts";
+import { renameFormerFields, toNewName } from "../errors/renamed-names.ts";
 import type { Caller } from "../host/approval.ts";
 import { type Approval, type ApprovalRequest, parseApproval } from "../host/approval.ts";
 import { type RunEvent, STOP_REASONS, type StopReason } from "../host/events.ts";
 import type { Message } from "../host/model-contract.ts";
 import type { Usage } from "../skill/tool.ts";
-import { isJsonObject, omitUndefined } from "../util/objects.ts";
+import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";
 
 /**
  * The append-only journal of a run. Contract: lines are written in the order of the calls, also when a call does not wait for the one
@@ -27,8 +27,8 @@ export interface Journal {
    */
   step(name: string, value: unknown): Promise<unknown>;
   event(event: RunEvent): Promise<void>;
-  ask(name: string, effect: ApprovalRequest): Promise<void>;
-  answer(name: string, approval: Approval, effect: ApprovalRequest): Promise<void>;
+  ask(name: string, request: ApprovalRequest): Promise<void>;
+  answer(name: string, approval: Approval, request: ApprovalRequest): Promise<void>;
   end(result: Readonly<Record<string, unknown>>, tail: Omit<RunEnd, "type">): Promise<void>;
   /** Returns true if the run was cancelled. From then on, `getAnswer` knows the answers that other processes gave until now. */
   isCancelled(): Promise<boolean>;
@@ -40,7 +40,7 @@ export interface Journal {
 /** An approval decision, and the request it was made for. */
 interface ApprovalAnswer {
   approval: Approval;
-  effect?: ApprovalRequest;
+  approvalRequest?: ApprovalRequest;
 }
 
 /** The storage of an open journal: the part that each driver of runs implements. */
@@ -70,7 +70,10 @@ export async function createJournal({ head, lines, log }: OpenedJournal): Promis
   const take = (line: JournalLine) => {
     if (line.type === "step") steps.set(line.name, { value: line.value });
     if (line.type === "answer")
-      answers.set(line.name, { approval: parseApproval(line), ...omitUndefined({ effect: line.effect }) });
+      answers.set(line.name, {
+        approval: parseApproval(line),
+        ...omitUndefined({ approvalRequest: line.approvalRequest }),
+      });
     if (line.type === "cancel") state.isCancelled = true;
   };
   for (const line of lines) take(line);
@@ -106,8 +109,9 @@ export async function createJournal({ head, lines, log }: OpenedJournal): Promis
       return steps.get(name)?.value;
     },
     event: (event) => add({ type: "event", at: now(), event }, false),
-    ask: (name, effect) => add({ type: "ask", at: now(), name, effect }, true),
-    answer: (name, approval, effect) => add({ type: "answer", at: now(), name, ...approval, effect }, true),
+    ask: (name, request) => add({ type: "ask", at: now(), name, approvalRequest: request }, true),
+    answer: (name, approval, request) =>
+      add({ type: "answer", at: now(), name, ...approval, approvalRequest: request }, true),
     async end(result, tail) {
       await add({ type: "result", at: now(), result }, false);
       await add({ type: "end", at: now(), ...tail }, true);
@@ -151,9 +155,9 @@ export type JournalLine = { /** The time, in ISO 8601. */ at: string } & (
   | { type: "opened"; pid: number }
   | { type: "event"; event: RunEvent }
   | { type: "step"; name: string; value?: unknown }
-  | { type: "ask"; name: string; effect: ApprovalRequest }
+  | { type: "ask"; name: string; approvalRequest: ApprovalRequest }
   /** The approval decision, and the request it was made for. */
-  | ({ type: "answer"; name: string; effect?: ApprovalRequest } & Approval)
+  | ({ type: "answer"; name: string; approvalRequest?: ApprovalRequest } & Approval)
   | { type: "cancel" }
   | { type: "result"; result: Readonly<Record<string, unknown>> }
   | RunEnd
@@ -207,7 +211,7 @@ export function parseJournalLine(text: string): JournalLine | undefined {
 }
 
 /**
- * Gives a line of 0.1.0 the names of today: its event type, stop reason and codes. Contract: changes only fields that skillet fills, never
+ * Gives a line of 0.1.0 the names of today: its event type, stop reason, codes and the keys of its approval request. Contract: changes only fields that skillet fills, never
  * inputs and outputs of tools.
  */
 function readFormerNames(line: unknown): unknown {
@@ -216,11 +220,19 @@ function readFormerNames(line: unknown): unknown {
   if (type === "end") readFormerOutcome(line);
   if (type === "result") readFormerOutcome(result);
   if (type === "step") readFormerOutcome(value);
+  if (type === "ask" || type === "answer") readFormerRequest(line);
   if (type === "event" && isJsonObject(event)) {
     if (typeof event["type"] === "string") event["type"] = toNewName("event", event["type"]);
+    if (event["type"] === "approval-requested") readFormerRequest(event);
     readFormerOutcome(event);
   }
   return line;
+}
+
+/** Replaces the former keys of a line with an approval request. */
+function readFormerRequest(line: JsonObject): void {
+  renameFormerFields(line);
+  if (isJsonObject(line["approvalRequest"])) renameFormerFields(line["approvalRequest"]);
 }
 
 /** Replaces the former names in an outcome that was just parsed. */
@@ -302,7 +314,7 @@ const hasShape =
 
 const isUsage = hasShape({ inputTokens: isJsonNumber, outputTokens: isJsonNumber, cachedTokens: isJsonNumber });
 const isApprovalRequest = hasShape({
-  ...{ skill: isText, source: isText, place: isText, tool: isText, what: isText, reason: isText },
+  ...{ skill: isText, source: isText, location: isText, tool: isText, what: isText, reason: isText },
   ...{ on: isOneOf("workspace", "outside", "other"), where: isOptional(isText), amount: isOptional(isText) },
   from: isOptional((value) => Array.isArray(value) && value.every(isText)),
 });
@@ -320,7 +332,7 @@ const EVENT_SHAPES: ShapeTable = {
   "tool-blocked": { tool: isText, message: isText },
   "tool-ended": { tool: isText, ms: isJsonNumber, code: isOptional(isText) },
   "capability-called": { capability: isText, operation: isText, outcome: isText, ms: isJsonNumber },
-  "approval-requested": { tool: isText, effect: isApprovalRequest },
+  "approval-requested": { tool: isText, approvalRequest: isApprovalRequest },
   "approval-decided": { tool: isText, reason: isOptional(isText) },
   "run-ended": { stop: isText, ms: isJsonNumber },
 };
@@ -340,7 +352,7 @@ const LINE_SHAPES: ShapeTable = {
   opened: { pid: isJsonNumber },
   event: { event: (value) => isEventHeader(value) && matchesShape(EVENT_SHAPES, value) },
   step: { name: isText },
-  ask: { name: isText, effect: isApprovalRequest },
+  ask: { name: isText, approvalRequest: isApprovalRequest },
   answer: { name: isText, isApproved: isFlag, reason: isOptional(isText) },
   result: { result: isDataObject },
   end: {

@@ -16,6 +16,7 @@ import { join } from "node:path";
 import type { SearchStore } from "../catalog/catalog.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { renameFormerFields } from "../errors/renamed-names.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { shortHash } from "../util/text.ts";
@@ -123,6 +124,7 @@ function readStoreContent<T>(
       };
     }
     if (!isJsonObject(stored)) throw new Error("it has no entries");
+    for (const entry of Object.values(stored)) if (isJsonObject(entry)) renameFormerFields(entry);
     if (!Object.values(stored).every(isEntry)) throw new Error("it has an invalid entry");
     return { entries: Object.assign(entries, stored) };
   } catch (error) {

@@ -61,8 +61,8 @@ export function approveInLock(skill: Skill, seen: ReviewedSkill, skilletHome: st
     if (lock instanceof SkillError) throw lock;
     const entry = lock?.[name];
     if (!lock || !entry) return;
-    const { files, differences: drift } = diffLockedFolder(folder, entry.files);
-    if (drift[0]?.path === ".") throw createOddFileError(name, "its folder", "link");
+    const { files, differences: changes } = diffLockedFolder(folder, entry.files);
+    if (changes[0]?.path === ".") throw createOddFileError(name, "its folder", "link");
     const odd = Object.entries(files).find(([, file]) => !isLockedRegularFile(file));
     if (odd) throw createOddFileError(name, JSON.stringify(odd[0]), odd[1].mode);
     if (!isAsReviewed(files, seen, entry)) throw createSkillChangedError(name);

@@ -27,8 +27,8 @@ import {
  */
 export type LockState =
   | { is: "unlocked" }
-  | { is: "as-locked"; entry: LockedSkill }
-  | { is: "changed"; entry: LockedSkill; drift: readonly LockDifference[]; there: LockedFiles }
+  | { is: "unchanged"; entry: LockedSkill }
+  | { is: "changed"; entry: LockedSkill; changes: readonly LockDifference[]; there: LockedFiles }
   | { is: "unknown"; problem: SkillError };
 
 /** The locks of all folders of skills. */
@@ -86,7 +86,7 @@ export function createSkillLocks(skilletHome: string): SkillLocks {
     if (own.is !== "unlocked" || !isLink) return own;
     // The lock of another folder can only forbid the skill here; it approves nothing.
     const other = readStateAt(folder, entryAt(folder), stamps);
-    return other.is === "as-locked" ? { is: "unlocked" } : other;
+    return other.is === "unchanged" ? { is: "unlocked" } : other;
   };
   return {
     getProblem(folder) {
@@ -164,12 +164,12 @@ function readStateAt(folder: string, entry: LockedSkill | SkillError | undefined
 export function readFolderLockState(folder: string, entry: LockedSkill, stamps: FingerprintCache): LockState {
   try {
     const stamp = fingerprintTreeOrNone(folder, entry.files);
-    if (stamp && stamps.isVerified(folder, entry.digest, stamp)) return { is: "as-locked", entry };
-    const { differences: drift, files, folders } = diffLockedFolder(folder, entry.files);
-    if (drift.length > 0) return { is: "changed", entry, drift, there: files };
+    if (stamp && stamps.isVerified(folder, entry.digest, stamp)) return { is: "unchanged", entry };
+    const { differences: changes, files, folders } = diffLockedFolder(folder, entry.files);
+    if (changes.length > 0) return { is: "changed", entry, changes, there: files };
     // A file added to an empty folder would change none of the fingerprinted times.
     if (stamp && folders.length === listTreeFolders(files).size) stamps.add(folder, entry.digest, stamp);
-    return { is: "as-locked", entry };
+    return { is: "unchanged", entry };
   } catch (error) {
     return { is: "unknown", problem: createUnreadableFolderError(folder, error) };
   }
@@ -295,14 +295,14 @@ export function diffLockedFolder(folder: string, agreed: LockedFiles): FolderDif
 
 /** Compares the files that were read for use with the approved ones. Ignores files outside the copy. */
 export function diffLockedCopy(agreed: LockedFiles, files: ReadonlyMap<string, CopiedFile>): LockDifference[] {
-  const drift: LockDifference[] = [];
+  const changes: LockDifference[] = [];
   for (const [path, { bytes, executable }] of files) {
     const file = agreed[path];
-    if (!file) drift.push({ path, what: "added" });
-    else if (file.size !== bytes.length || file.sha256 !== hashSha256(bytes)) drift.push({ path, what: "changed" });
-    else if (path !== "SKILL.md" && isExecutable(file) !== executable) drift.push({ path, what: "mode" });
+    if (!file) changes.push({ path, what: "added" });
+    else if (file.size !== bytes.length || file.sha256 !== hashSha256(bytes)) changes.push({ path, what: "changed" });
+    else if (path !== "SKILL.md" && isExecutable(file) !== executable) changes.push({ path, what: "mode" });
   }
-  return drift;
+  return changes;
 }
 
 function compareLockedFile(

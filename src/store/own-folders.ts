@@ -42,7 +42,7 @@ export interface OwnRefusal {
 
 /** A work tree whose HEAD moved since a skill in it was last recognized as the user's work. */
 interface MovedHead extends Pick<GitWorkTree, "root" | "repository"> {
-  place: string;
+  location: string;
   from: string;
   to: string;
 }
@@ -54,7 +54,7 @@ interface MovedHead extends Pick<GitWorkTree, "root" | "repository"> {
 export interface OwnFolders {
   list(): [folder: string, entry: OwnFolder][];
   /** Returns true if a path is in such a folder. */
-  contains(place: string): boolean;
+  contains(location: string): boolean;
   /**
    * Contract: `places` are the paths of the skills in it, which are recorded in their current state. Throws a
    * SkillError when they cannot be recorded.
@@ -63,15 +63,15 @@ export interface OwnFolders {
   /** Returns the folders that were the user's and no longer are. */
   revoke(folder: string): string[];
   /** Returns the skill as it was when it was last recognized as the user's work. */
-  getRecord(place: string): OwnSkill | undefined;
+  getRecord(location: string): OwnSkill | undefined;
   /** Checks a skill by the records and HEAD alone, without reading its files. */
-  checkRecords(place: string): OwnRefusal | undefined;
+  checkRecords(location: string): OwnRefusal | undefined;
   /** Checks a skill, and records it if it is trusted for its folder. Contract: `contains(place)`. */
-  checkSkill(place: string, seen: OwnSkillSnapshot): OwnRefusal | undefined;
+  checkSkill(location: string, seen: OwnSkillSnapshot): OwnRefusal | undefined;
   /** Checks a skill by the ownership of its files alone. */
-  checkFiles(place: string): OwnRefusal | undefined;
+  checkFiles(location: string): OwnRefusal | undefined;
   /** Records a skill that the user approved in its current state, so that later edits keep the trust. */
-  accept(place: string, seen: OwnSkillSnapshot): void;
+  accept(location: string, seen: OwnSkillSnapshot): void;
   /** Ends the trust in skills with these paths: the user did not make the changes. */
   markChanged(paths: readonly string[], why: "run" | "update"): void;
   /** Runs work that may write to the user's files: changes during that time do not count as edits by the user. */
@@ -102,11 +102,11 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
   const changes = ledgerOf("own-changes.json", isOwnChange);
   const watches = createOwnFolderWatches(skilletHome);
   const isBroken = () => [folders, skills, changes].some((ledger) => ledger.problem() !== undefined);
-  const folderOf = (place: string) =>
+  const folderOf = (location: string) =>
     Object.entries(folders.entries())
-      .filter(([folder]) => isInside(folder, place))
+      .filter(([folder]) => isInside(folder, location))
       .sort(([a], [b]) => b.length - a.length)[0];
-  const judgeFiles = (place: string) => findForeignIn(folderOf(place)?.[0] ?? place, place);
+  const judgeFiles = (location: string) => findForeignIn(folderOf(location)?.[0] ?? location, location);
   const markChanged: OwnFolders["markChanged"] = (paths, why) => {
     const own = paths.filter(
       (path) => folderOf(path) || Object.keys(folders.entries()).some((one) => isInside(path, one)),
@@ -122,23 +122,23 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
     });
   };
   const settle = () => markChanged(watches.settle(Object.keys(folders.entries())), "run");
-  const changeIn = (place: string): OwnRefusal | undefined => {
+  const changeIn = (location: string): OwnRefusal | undefined => {
     settle();
-    const since = skills.entries()[place]?.at ?? "";
+    const since = skills.entries()[location]?.at ?? "";
     const found = Object.entries(changes.entries()).find(
-      ([path, { at }]) => isInside(place, path) || (isInside(path, place) && at >= since),
+      ([path, { at }]) => isInside(location, path) || (isInside(path, location) && at >= since),
     );
-    if (found) return { why: found[1].why, path: relative(place, found[0]) || "." };
-    const [path] = watches.changedIn(place);
-    return path === undefined ? undefined : { why: "run", path: relative(place, path) || "." };
+    if (found) return { why: found[1].why, path: relative(location, found[0]) || "." };
+    const [path] = watches.changedIn(location);
+    return path === undefined ? undefined : { why: "run", path: relative(location, path) || "." };
   };
   /** Detects changes by git: HEAD differs from the recorded one, or is about to. */
-  const gitIn = (place: string): { refusal?: OwnRefusal; head?: string } => {
-    const out = readGitHead(place);
+  const gitIn = (location: string): { refusal?: OwnRefusal; head?: string } => {
+    const out = readGitHead(location);
     if (!out) return {};
     const { head, isBusy, root } = out;
-    const [, folder] = folderOf(place) ?? [];
-    const seen = skills.entries()[place];
+    const [, folder] = folderOf(location) ?? [];
+    const seen = skills.entries()[location];
     const known = seen ? seen.head : folder?.heads[root];
     if (head === undefined) return { refusal: { why: "git", path: "." } };
     // A new repository is a clone of another author's work, or added it. Before its first commit it has added nothing.
@@ -146,19 +146,19 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
       return seen && head === "" ? { head } : { head, refusal: { why: "repository", path: "." } };
     return known === head && !isBusy ? { head } : { head, refusal: { why: "git", path: "." } };
   };
-  const record = (place: string, { name, copy, marks }: OwnSkillSnapshot, head: string | undefined) => {
+  const record = (location: string, { name, copy, marks }: OwnSkillSnapshot, head: string | undefined) => {
     const at = new Date().toISOString();
     skills.update((entries) => {
-      entries[place] = { name, digest: copy.digest, files: { ...marks }, at, ...omitUndefined({ head }) };
+      entries[location] = { name, digest: copy.digest, files: { ...marks }, at, ...omitUndefined({ head }) };
     });
   };
   return {
     list: () => Object.entries(folders.entries()),
-    contains: (place) => folderOf(place) !== undefined && !isBroken(),
+    contains: (location) => folderOf(location) !== undefined && !isBroken(),
     add(folder, places) {
       const heads: Record<string, string> = {};
-      for (const place of [folder, ...places]) {
-        const out = readGitHead(place);
+      for (const location of [folder, ...places]) {
+        const out = readGitHead(location);
         if (out?.head !== undefined) heads[out.root] = out.head;
       }
       forget(folder);
@@ -174,25 +174,25 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
         return gone;
       });
     },
-    getRecord: (place) => skills.entries()[place],
-    checkRecords: (place) => changeIn(place) ?? gitIn(place).refusal,
+    getRecord: (location) => skills.entries()[location],
+    checkRecords: (location) => changeIn(location) ?? gitIn(location).refusal,
     checkFiles: judgeFiles,
-    checkSkill(place, seen) {
-      const foreign = judgeFiles(place);
+    checkSkill(location, seen) {
+      const foreign = judgeFiles(location);
       if (foreign) return foreign;
-      const git = gitIn(place);
-      const isAsSeen = skills.entries()[place]?.digest === seen.copy.digest;
-      const refusal = isAsSeen ? undefined : (changeIn(place) ?? git.refusal);
+      const git = gitIn(location);
+      const isAsSeen = skills.entries()[location]?.digest === seen.copy.digest;
+      const refusal = isAsSeen ? undefined : (changeIn(location) ?? git.refusal);
       if (refusal) return refusal;
       // During a git operation, HEAD is not the commit of these files.
-      const isMoving = git.refusal !== undefined && readGitHead(place)?.isBusy === true;
-      const isKnown = isAsSeen && skills.entries()[place]?.head === git.head;
-      if (!isMoving && !isKnown) tryQuietly(() => record(place, seen, git.head));
+      const isMoving = git.refusal !== undefined && readGitHead(location)?.isBusy === true;
+      const isKnown = isAsSeen && skills.entries()[location]?.head === git.head;
+      if (!isMoving && !isKnown) tryQuietly(() => record(location, seen, git.head));
       return undefined;
     },
-    accept(place, seen) {
-      forgetChanges(place);
-      record(place, seen, gitIn(place).head);
+    accept(location, seen) {
+      forgetChanges(location);
+      record(location, seen, gitIn(location).head);
     },
     markChanged,
     async watch(work) {
@@ -207,16 +207,16 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
       }
     },
     listMovedHeads() {
-      return Object.entries(skills.entries()).flatMap(([place, { head }]) => {
-        const out = head === undefined || !folderOf(place) ? undefined : readGitHead(place);
+      return Object.entries(skills.entries()).flatMap(([location, { head }]) => {
+        const out = head === undefined || !folderOf(location) ? undefined : readGitHead(location);
         if (!out || head === undefined || out.head === undefined || out.isBusy || out.head === head) return [];
-        return [{ place, root: out.root, repository: out.repository, from: head, to: out.head }];
+        return [{ location, root: out.root, repository: out.repository, from: head, to: out.head }];
       });
     },
-    acceptHead({ place, from, to }) {
+    acceptHead({ location, from, to }) {
       skills.update((entries) => {
-        const entry = entries[place];
-        if (entry?.head === from) entries[place] = { ...entry, head: to };
+        const entry = entries[location];
+        if (entry?.head === from) entries[location] = { ...entry, head: to };
       });
     },
   };
@@ -224,14 +224,14 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
   function forget(folder: string): void {
     forgetChanges(folder);
     skills.update((entries) => {
-      for (const place of Object.keys(entries)) if (isInside(folder, place)) delete entries[place];
+      for (const location of Object.keys(entries)) if (isInside(folder, location)) delete entries[location];
     });
   }
 
   /** Marks above the path also count for other skills, and for this one until it is recorded. */
-  function forgetChanges(place: string): void {
+  function forgetChanges(location: string): void {
     changes.update((entries) => {
-      for (const path of Object.keys(entries)) if (isInside(place, path)) delete entries[path];
+      for (const path of Object.keys(entries)) if (isInside(location, path)) delete entries[path];
     });
   }
 }
@@ -239,13 +239,13 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
 const MAX_MARKS = 1000;
 
 /** Returns the first file of a skill, or folder between it and the user's folder, that others can change. */
-function findForeignIn(folder: string, place: string): OwnRefusal | undefined {
+function findForeignIn(folder: string, location: string): OwnRefusal | undefined {
   try {
-    for (let above = dirname(place); isInside(folder, above); above = dirname(above)) {
+    for (let above = dirname(location); isInside(folder, above); above = dirname(above)) {
       const why = checkFileOwner(lstatSync(above));
-      if (why) return { why, path: relative(place, above) };
+      if (why) return { why, path: relative(location, above) };
     }
-    const found = findForeignFile(place, {
+    const found = findForeignFile(location, {
       refuses: ["writable", "link", "special", "nested"],
       skips: SKIPPED_FOLDERS,
     });
@@ -343,7 +343,7 @@ interface OwnFolderWatches {
   /** Takes fingerprints and starts a watch. The returned function ends it, and returns the changed paths. */
   begin(folders: readonly string[]): () => string[];
   /** Returns the paths inside a folder that changed since an active watch began. */
-  changedIn(place: string): string[];
+  changedIn(location: string): string[];
   /**
    * Ends the watches of dead processes, and returns the paths that changed since. Returns all of `own` if the
    * fingerprints are unreadable.
@@ -375,13 +375,13 @@ export function createOwnFolderWatches(skilletHome: string): OwnFolderWatches {
         return changed;
       };
     },
-    changedIn(place) {
+    changedIn(location) {
       return names().flatMap((name) => {
         const watch = readWatch(join(all, name));
-        if (watch === "unreadable") return [place];
-        if (!watch?.folders.some((folder) => isInside(folder, place))) return [];
-        const within = Object.entries(watch.before).filter(([path]) => isInside(place, path));
-        return diffFingerprints(Object.fromEntries(within), fingerprintFiles([place]));
+        if (watch === "unreadable") return [location];
+        if (!watch?.folders.some((folder) => isInside(folder, location))) return [];
+        const within = Object.entries(watch.before).filter(([path]) => isInside(location, path));
+        return diffFingerprints(Object.fromEntries(within), fingerprintFiles([location]));
       });
     },
     settle(own) {

@@ -29,7 +29,7 @@ export interface RunSummary extends Omit<RunHeader, "type" | "version"> {
   /** The end of the run, if it ended. */
   end?: Omit<RunEnd, "type">;
   /** The request it waits for, or that was answered. Of a running run: the request that its owner asks for now. */
-  effect?: ApprovalRequest;
+  approvalRequest?: ApprovalRequest;
   /** The owner that works on it. */
   owner?: RunOwner;
   bytes: number;
@@ -70,19 +70,22 @@ export function createCorruptSummary(id: string, changed: Date, bytes: number): 
   return { id, kind: "use", skill: "", task: "", at, state: "corrupt", changedAt: at, bytes };
 }
 
-function deriveRunState(lines: readonly JournalLine[], isOwned: boolean): Pick<RunSummary, "state" | "effect"> {
+function deriveRunState(
+  lines: readonly JournalLine[],
+  isOwned: boolean,
+): Pick<RunSummary, "state" | "approvalRequest"> {
   const isEnded = lines.at(-1)?.type === "end";
   if (isOwned && !isEnded) {
     const asked = findPendingApproval(lines);
-    return { state: "running", ...(asked ? { effect: asked.effect } : {}) };
+    return { state: "running", ...(asked ? { approvalRequest: asked.approvalRequest } : {}) };
   }
   if (lines.some(({ type }) => type === "cancel")) return { state: "cancelled" };
   if (isEnded) return { state: "ended" };
   const pending = findPendingApproval(lines);
-  if (pending) return { state: "waiting", effect: pending.effect };
+  if (pending) return { state: "waiting", approvalRequest: pending.approvalRequest };
   const last = lines.at(-1);
   const ask = lines.findLast((line) => line.type === "ask" && last?.type === "answer" && line.name === last.name);
-  return ask?.type === "ask" ? { state: "answered", effect: ask.effect } : { state: "interrupted" };
+  return ask?.type === "ask" ? { state: "answered", approvalRequest: ask.approvalRequest } : { state: "interrupted" };
 }
 
 /**
@@ -226,13 +229,13 @@ export function createAnswerLine(
   readLines: () => readonly JournalLine[],
   approval: Approval,
   about: ApprovalRequest | undefined,
-): JournalLine & { effect: ApprovalRequest } {
+): JournalLine & { approvalRequest: ApprovalRequest } {
   const { id, state } = requireKnownFormat(run);
   const ask = state === "waiting" || state === "running" ? findPendingApproval(readLines()) : undefined;
   if (!ask) throw createNotWaitingError(run);
-  const { name, effect } = ask;
-  if (about && JSON.stringify(effect) !== JSON.stringify(about)) throw createOtherRequestError(id);
-  return { type: "answer", at: new Date().toISOString(), name, ...parseApproval(approval), effect };
+  const { name, approvalRequest: request } = ask;
+  if (about && JSON.stringify(request) !== JSON.stringify(about)) throw createOtherRequestError(id);
+  return { type: "answer", at: new Date().toISOString(), name, ...parseApproval(approval), approvalRequest: request };
 }
 
 /** Creates the line that cancels a run. Throws a SkillError if it has ended. */

@@ -125,9 +125,14 @@ class Timeline {
     else if (line.type === "cancel") this.entries.push({ type: "cancelled", at, depth: 0 });
     else if (line.type === "ask") {
       const open = this.entries.findLast((entry): entry is TimelineEntry & TimelineApproval =>
-        isPendingApproval(entry, line.effect),
+        isPendingApproval(entry, line.approvalRequest),
       );
-      const entry: TimelineEntry & TimelineApproval = open ?? { type: "approval", at, depth: 0, request: line.effect };
+      const entry: TimelineEntry & TimelineApproval = open ?? {
+        type: "approval",
+        at,
+        depth: 0,
+        request: line.approvalRequest,
+      };
       if (!open) this.entries.push(entry);
       this.#asks.set(line.name, entry);
     } else if (line.type === "answer") {
@@ -148,7 +153,10 @@ class Timeline {
     if (event.type === "tool-ended") this.#endCall(event);
     if (event.type === "approval-decided") this.#decide(event);
     // A resumed run repeats its pending request.
-    if (event.type === "approval-requested" && this.entries.some((entry) => isPendingApproval(entry, event.effect)))
+    if (
+      event.type === "approval-requested" &&
+      this.entries.some((entry) => isPendingApproval(entry, event.approvalRequest))
+    )
       return;
     if (event.type === "run-started") {
       this.#top ??= event.depth;
@@ -217,8 +225,8 @@ class Timeline {
   }
 }
 
-function isPendingApproval(entry: TimelineEntry, effect: ApprovalRequest): boolean {
-  return entry.type === "approval" && !entry.decision && JSON.stringify(entry.request) === JSON.stringify(effect);
+function isPendingApproval(entry: TimelineEntry, request: ApprovalRequest): boolean {
+  return entry.type === "approval" && !entry.decision && JSON.stringify(entry.request) === JSON.stringify(request);
 }
 
 interface TimelinePosition {
@@ -242,7 +250,7 @@ const TIMELINE_BUILDERS: TimelineBuilders = {
     ...{ type: "call", at, depth, run, step, tool, input, isAgain },
     ...omitUndefined({ call }),
   }),
-  "approval-requested": ({ effect }, { at, depth }) => ({ type: "approval", at, depth, request: effect }),
+  "approval-requested": ({ approvalRequest: request }, { at, depth }) => ({ type: "approval", at, depth, request }),
   "run-ended": ({ skill, stop, isError, ms }, { at, depth }) =>
     depth === 0 ? undefined : { type: "ended", at, depth, skill, stop, isError, ms },
   "run-refused": ({ skill, refusals }, { at, depth }) => ({

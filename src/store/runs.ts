@@ -177,7 +177,7 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
         const run = known(id);
         const line = createAnswerLine(run, () => linesOf(id).lines, approval, about);
         appendJournalLine(fileOf(id), line, run.owner !== undefined);
-        return line.effect;
+        return line.approvalRequest;
       }),
     cancel: async (id) =>
       withFileLock(ownerOf(known(id).id), () => {

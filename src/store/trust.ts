@@ -46,7 +46,7 @@ export interface TrustStore {
   /** Returns the changes since the skill was trusted, or an empty list. */
   findChanges(skill: Skill, copy: SkillCopy): TrustChange[];
   /** Lists every skill that was ever trusted, by its folder or file. */
-  list(): [place: string, trusted: TrustedSkill][];
+  list(): [location: string, trusted: TrustedSkill][];
   /** Returns the reason why no skill is trusted: the record cannot be read. */
   problem(): string | undefined;
   /** Throws a SkillError when it cannot be recorded, or the skill differs from what was reviewed. */
@@ -113,7 +113,7 @@ export function createTrustStore(
   // The lock of skills added for all projects belongs to the user. Any other lock may come from another author, and
   // grants no trust.
   const isApprovedByLock = ({ origin: { file = "" } }: Skill, is: LockState["is"]) =>
-    is === "as-locked" && installed.has(dirname(dirname(file)));
+    is === "unchanged" && installed.has(dirname(dirname(file)));
   const needsDecision = ({ origin }: Skill) =>
     origin.scope === "workspace" || origin.remote !== undefined || asking.has(origin.source);
   return {
@@ -133,8 +133,8 @@ export function createTrustStore(
     },
     getEntry: entryOf,
     findChanges(skill, copy) {
-      const drift = locks.findChanges(skill, copy);
-      if (drift && (drift.length > 0 || isApprovedByLock(skill, locks.getState(skill).is))) return [...drift];
+      const known = locks.findChanges(skill, copy);
+      if (known && (known.length > 0 || isApprovedByLock(skill, locks.getState(skill).is))) return [...known];
       if (!needsDecision(skill)) return [];
       const refusal = isInOwn(skill) ? judgeOwn(skill, copy) : undefined;
       if (isInOwn(skill) && !refusal) return [];
@@ -183,7 +183,7 @@ export function createTrustStore(
     },
     revoke: (places) =>
       ledger.update((skills) => {
-        for (const place of places) delete skills[place];
+        for (const location of places) delete skills[location];
       }),
   };
 }
@@ -199,8 +199,8 @@ function createTextApprovals(skilletHome: string): TextApprovals {
       if (skill.origin.scope !== "workspace") return skill.origin.scope === "user";
       const approved = Object.keys(ledger.entries());
       if (skill.origin.isLinked) return approved.some((folder) => isFoundBelow(folder, skill));
-      const place = getSkillLocation(skill);
-      return approved.some((folder) => isInside(folder, place));
+      const location = getSkillLocation(skill);
+      return approved.some((folder) => isInside(folder, location));
     },
     list: () => Object.entries(ledger.entries()).map(([folder, { at }]) => [folder, at]),
     approve: (folder) =>
@@ -343,7 +343,7 @@ function compareFingerprints(
 /** One copy of a skill: its source, and its folder or file there. */
 export interface SecretOwner {
   source: string;
-  place: string;
+  location: string;
   /** The source it was added from, if any: another skill put in its place is a different copy. */
   from?: string;
 }
@@ -385,8 +385,8 @@ export function createSecretGrants(
   return {
     getOwner: (name) => ledger.entries()[name],
     isOwner: (skill, owner) => {
-      const { source, place, from } = ownerFrom(skill);
-      return place === owner.place && from === owner.from && (place !== "" || source === owner.source);
+      const { source, location, from } = ownerFrom(skill);
+      return location === owner.location && from === owner.from && (location !== "" || source === owner.source);
     },
     grant: (skill) =>
       ledger.update((skills) => {
@@ -420,9 +420,9 @@ export function needsSecretGrant({ origin: { scope, folder, file = "" } }: Skill
  */
 function resolveSecretOwner(skill: Skill, locks: SkillLocks): SecretOwner {
   const { scope, source } = skill.origin;
-  const place = getSkillLocation(skill);
+  const location = getSkillLocation(skill);
   const from = locks.getSource(skill);
-  return { source, place: scope === "bundled" && isShipped(place) ? "" : place, ...omitUndefined({ from }) };
+  return { source, location: scope === "bundled" && isShipped(location) ? "" : location, ...omitUndefined({ from }) };
 }
 
 interface StoredGrant extends SecretOwner {
@@ -430,6 +430,7 @@ interface StoredGrant extends SecretOwner {
 }
 
 function isStoredGrant(entry: unknown): entry is StoredGrant {
-  if (!isJsonObject(entry) || !["source", "place", "at"].every((key) => typeof entry[key] === "string")) return false;
+  if (!isJsonObject(entry) || !["source", "location", "at"].every((key) => typeof entry[key] === "string"))
+    return false;
   return entry["from"] === undefined || typeof entry["from"] === "string";
 }

@@ -71,21 +71,23 @@ const RETRY_MS = 20;
 
 /** Creates an approval store that keeps everything in memory. `stored` is its storage: stores that share it are one. */
 export function createMemoryApprovalStore(stored: Map<string, ListedApprovals> = new Map()): ApprovalStore {
-  const getOwner = ({ skill, source, place }: ApprovalSubject) => `${skill}@${place === "" ? source : place}`;
+  const getOwner = ({ skill, source, location }: ApprovalSubject) => `${skill}@${location === "" ? source : location}`;
   return {
     async isAlwaysApproved(request) {
       return !request.isOnce && stored.get(getOwner(request))?.allowed.includes(getApprovalKey(request)) === true;
     },
     async add(request) {
       if (request.isOnce) return;
-      const { skill, source, place } = request;
+      const { skill, source, location } = request;
       const { allowed } = stored.get(getOwner(request)) ?? { allowed: [] };
       const keys = [...new Set([...allowed, getApprovalKey(request)])];
-      stored.set(getOwner(request), { skill, source, place, allowed: keys });
+      stored.set(getOwner(request), { skill, source, location, allowed: keys });
     },
     list: async () => structuredClone([...stored.values()]),
-    async forget(skill, place) {
-      const selected = [...stored].filter(([, one]) => one.skill === skill && [undefined, one.place].includes(place));
+    async forget(skill, location) {
+      const selected = [...stored].filter(
+        ([, one]) => one.skill === skill && [undefined, one.location].includes(location),
+      );
       for (const [owner] of selected) stored.delete(owner);
       return selected.length;
     },
@@ -108,14 +110,14 @@ export function testApprovalStore(create: CreateStorage<ApprovalStore>): Contrac
         await store.add(SEND);
         equal(await store.isAlwaysApproved(SEND), true);
         equal(await store.isAlwaysApproved({ ...SEND, tool: "delete" }), false);
-        equal(await store.isAlwaysApproved({ ...SEND, place: "/other/mail" }), false);
+        equal(await store.isAlwaysApproved({ ...SEND, location: "/other/mail" }), false);
         equal(await store.isAlwaysApproved({ ...SEND, skill: "post" }), false);
       },
       "tells skills in code apart by their source": async (open) => {
         const store = await open();
-        await store.add({ ...SEND, place: "", source: "program" });
-        equal(await store.isAlwaysApproved({ ...SEND, place: "", source: "program" }), true);
-        equal(await store.isAlwaysApproved({ ...SEND, place: "", source: "other" }), false);
+        await store.add({ ...SEND, location: "", source: "program" });
+        equal(await store.isAlwaysApproved({ ...SEND, location: "", source: "program" }), true);
+        equal(await store.isAlwaysApproved({ ...SEND, location: "", source: "other" }), false);
       },
       "approves all changes of one workspace at once": async (open) => {
         const store = await open();
@@ -135,23 +137,23 @@ export function testApprovalStore(create: CreateStorage<ApprovalStore>): Contrac
         const store = await open();
         for (const tool of ["send", "send", "delete"]) await store.add({ ...SEND, tool });
         deepEqual(await store.list(), [
-          { skill: "mail", source: "user", place: "/skills/mail", allowed: ["tool:send", "tool:delete"] },
+          { skill: "mail", source: "user", location: "/skills/mail", allowed: ["tool:send", "tool:delete"] },
         ]);
       },
       "forgets all copies of a name, or the one at a path, and returns their number": async (open) => {
         const store = await open();
-        for (const place of ["/a", "/b", "/c"]) await store.add({ ...SEND, place });
+        for (const location of ["/a", "/b", "/c"]) await store.add({ ...SEND, location });
         await store.add({ ...SEND, skill: "post" });
         equal(await store.forget("mail", "/a"), 1);
-        equal(await store.isAlwaysApproved({ ...SEND, place: "/a" }), false);
-        equal(await store.isAlwaysApproved({ ...SEND, place: "/b" }), true);
+        equal(await store.isAlwaysApproved({ ...SEND, location: "/a" }), false);
+        equal(await store.isAlwaysApproved({ ...SEND, location: "/b" }), true);
         equal(await store.forget("mail"), 2);
         equal(await store.forget("mail"), 0);
         equal(await store.isAlwaysApproved({ ...SEND, skill: "post" }), true);
       },
       "keeps a skill with the name of a built-in property": async (open) => {
         const store = await open();
-        equal(await store.isAlwaysApproved({ ...SEND, skill: "constructor", place: "", source: "" }), false);
+        equal(await store.isAlwaysApproved({ ...SEND, skill: "constructor", location: "", source: "" }), false);
         await store.add({ ...SEND, skill: "__proto__" });
         equal(await store.isAlwaysApproved({ ...SEND, skill: "__proto__" }), true);
       },
@@ -175,7 +177,7 @@ export function testApprovalStore(create: CreateStorage<ApprovalStore>): Contrac
   );
 }
 
-const SEND: ApprovalSubject = { skill: "mail", source: "user", place: "/skills/mail", tool: "send", on: "outside" };
+const SEND: ApprovalSubject = { skill: "mail", source: "user", location: "/skills/mail", tool: "send", on: "outside" };
 
 /** Creates statistics that are kept in memory. `rows` is the storage: stores that share it are one. */
 export function createMemoryStatisticsStore(rows: UseRow[] = []): StatisticsStore {

@@ -62,7 +62,7 @@ export function testRunStore(create: () => RunStorage | Promise<RunStorage>): Co
         await journal.answer("ask", { isApproved: false, reason: TEXT }, { ...REQUEST, input: value });
         deepEqual(journal.getAnswer("ask"), {
           approval: { isApproved: false, reason: TEXT },
-          effect: { ...REQUEST, input: value },
+          approvalRequest: { ...REQUEST, input: value },
         });
         await journal.close();
         const again = await other.resume(ID);
@@ -72,7 +72,7 @@ export function testRunStore(create: () => RunStorage | Promise<RunStorage>): Co
         equal(again.getStep("other"), undefined);
         deepEqual(again.getAnswer("ask"), {
           approval: { isApproved: false, reason: TEXT },
-          effect: { ...REQUEST, input: value },
+          approvalRequest: { ...REQUEST, input: value },
         });
         equal(JSON.stringify(again.getStep("__proto__")), JSON.stringify({ value }));
         await again.close();
@@ -201,7 +201,7 @@ export function testRunStore(create: () => RunStorage | Promise<RunStorage>): Co
         const [store, other] = [await open(), await open()];
         await work(store, ID, (journal) => journal.ask("approval:1", REQUEST));
         const waiting = await other.find(ID);
-        deepEqual([waiting.state, waiting.effect], ["waiting", REQUEST]);
+        deepEqual([waiting.state, waiting.approvalRequest], ["waiting", REQUEST]);
         await rejectsWith("no-pending-approval", () =>
           other.answer(ID, { isApproved: true }, { ...REQUEST, what: "another thing" }),
         );
@@ -216,7 +216,7 @@ export function testRunStore(create: () => RunStorage | Promise<RunStorage>): Co
         const journal = await store.resume(ID);
         deepEqual(journal.getAnswer("approval:1"), {
           approval: { isApproved: won % 2 === 0, reason: `${won}` },
-          effect: REQUEST,
+          approvalRequest: REQUEST,
         });
         await rejectsWith("no-pending-approval", () => other.answer(ID, { isApproved: true }));
         await journal.close();
@@ -237,8 +237,8 @@ export function testRunStore(create: () => RunStorage | Promise<RunStorage>): Co
         const [store, other] = [await open(), await open()];
         const journal = await store.create(createNewRun());
         await journal.ask("approval:1", REQUEST);
-        const { state, effect, owner } = await other.find(ID);
-        deepEqual([state, effect, owner !== undefined], ["running", REQUEST, true]);
+        const { state, approvalRequest: request, owner } = await other.find(ID);
+        deepEqual([state, request, owner !== undefined], ["running", REQUEST, true]);
         await rejectsWith("no-pending-approval", () =>
           other.answer(ID, { isApproved: true }, { ...REQUEST, input: "another" }),
         );
@@ -248,12 +248,12 @@ export function testRunStore(create: () => RunStorage | Promise<RunStorage>): Co
           await journal.isCancelled();
           deepEqual(journal.getAnswer("approval:1"), {
             approval: { isApproved: true, scope: "once" },
-            effect: REQUEST,
+            approvalRequest: REQUEST,
           });
         });
         await rejectsWith("no-pending-approval", () => other.answer(ID, { isApproved: false }));
         await journal.step("tool:1", 1);
-        equal((await other.find(ID)).effect, undefined);
+        equal((await other.find(ID)).approvalRequest, undefined);
         await journal.close();
       },
       "shows an owner that its run was cancelled": async (open) => {
@@ -368,7 +368,7 @@ function createNewRun(id = ID, more: Partial<NewRun["head"]> = {}): NewRun {
 }
 
 const REQUEST: ApprovalRequest = {
-  ...{ run: ID, skill: "mailer", source: "user", place: "/skills/mailer", tool: "mailer.send" },
+  ...{ run: ID, skill: "mailer", source: "user", location: "/skills/mailer", tool: "mailer.send" },
   ...{ input: { to: "ann@example.com" }, on: "outside", what: "send a mail", reason: "it changes something outside" },
 };
 

@@ -101,7 +101,7 @@ export function createMemoryRunStore(stored: Map<string, MemoryRun> = new Map())
       const run = known(id);
       const line = createAnswerLine(summarize(run), () => parseJournal(Buffer.from(run.text)).lines, approval, about);
       append(run, line);
-      return line.effect;
+      return line.approvalRequest;
     },
     async cancel(id) {
       const run = known(id);

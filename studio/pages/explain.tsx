@@ -89,7 +89,7 @@ const TIER_TITLES: Readonly<Record<ExplainReport["tier"], string>> = {
 };
 
 function Verdict({ report }: { report: ExplainReport }) {
-  const { tier, why, tokens, isCut, hasMore } = report;
+  const { tier, reason, tokens, isCut, hasMore } = report;
   return (
     <div class="verdict">
       <p>
@@ -97,7 +97,7 @@ function Verdict({ report }: { report: ExplainReport }) {
         <span class="figure"> ~{formatCount(tokens, "token")}</span>
       </p>
       <p class="soft">
-        <Line text={why} />
+        <Line text={reason} />
       </p>
       {isCut && <p class="soft">Only the beginning of this message is matched.</p>}
       {hasMore && <p class="soft">More skills match; the best 100 are shown.</p>}
@@ -164,13 +164,13 @@ function Ranking({
       {notConsidered.length > 0 && (
         <Section title="Not considered" note={notConsidered.length}>
           <ul class="plain">
-            {notConsidered.slice(0, MAX_NOT_CONSIDERED).map(({ name, why }) => (
+            {notConsidered.slice(0, MAX_NOT_CONSIDERED).map(({ name, reason }) => (
               <li key={name}>
                 <span class="name">
                   <Line text={name} />
                 </span>
                 <span class="description">
-                  <Line text={why} />
+                  <Line text={reason} />
                 </span>
               </li>
             ))}
@@ -229,7 +229,7 @@ function WhyNot({ query, skill, onSelect }: { query: string; skill: string; onSe
               : one.isConsidered
                 ? "not matched"
                 : "not considered"}
-            : <Line text={one.why} />
+            : <Line text={one.reason} />
           </p>
           <Facts
             rows={Object.entries(one.triggers).flatMap(([kind, values]) =>

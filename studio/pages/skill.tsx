@@ -153,7 +153,8 @@ function Markdown({ text }: { text: string }) {
 }
 
 function Origin({ skill }: { skill: SkillReport }) {
-  const { scope, source, file, trust, tokens, version, tags, parent, remote, places, capabilities, packages } = skill;
+  const { scope, source, file, trust, tokens, version, tags, parent, remote, locations, capabilities, packages } =
+    skill;
   const { added, signature } = skill as {
     added?: { source: string; state: string; isEdited: boolean };
     signature?: { state: string; signer?: string };
@@ -166,8 +167,8 @@ function Origin({ skill }: { skill: SkillReport }) {
           ["File", file && <Line text={file} />],
           [
             "Also at",
-            places.length > 1 &&
-              places.slice(1).map((one) => <Line key={one.file} text={`${one.file ?? one.source} `} />),
+            locations.length > 1 &&
+              locations.slice(1).map((one) => <Line key={one.file} text={`${one.file ?? one.source} `} />),
           ],
           ["Inside", parent && <Line text={parent} />],
           ["Server", remote?.server],
@@ -195,7 +196,7 @@ function Origin({ skill }: { skill: SkillReport }) {
 }
 
 const LOCK_LABELS: Readonly<Record<string, string>> = {
-  "as-locked": "as locked",
+  unchanged: "as locked",
   changed: "changed since it was added",
 };
 

@@ -150,7 +150,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     expect(listed.structured?.["skills"]).toEqual(JSON.parse(listed.text));
     const found = await call("search_skills", { query: "mail" });
     expect(isValid("search_skills", found.structured)).toBe(true);
-    expect(found.structured).toMatchObject({ skills: [{ name: "mail", why: "words: mail" }, {}] });
+    expect(found.structured).toMatchObject({ skills: [{ name: "mail", reason: "words: mail" }, {}] });
   });
 
   it("follows a toolset that is edited: the next list and the next call have the edit", async () => {

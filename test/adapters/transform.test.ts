@@ -303,7 +303,7 @@ describe("a tool of a skill, as it is listed", () => {
     description: "Sends it.",
     category: "skills",
     inputSchema: {},
-    owner: { name: "mail", source: "user", place: "/mail" },
+    owner: { name: "mail", source: "user", location: "/mail" },
     execute: async () => ({ text: "", isError: false }),
   };
 

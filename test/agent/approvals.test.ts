@@ -67,7 +67,7 @@ describe("what somebody has to agree to", () => {
         run: expect.any(String),
         skill: "x",
         source: "~/.skillet/skills",
-        place: join(found.root, "home/.skillet/skills/x"),
+        location: join(found.root, "home/.skillet/skills/x"),
         tool: "write_file",
         input: { path: "a.txt", content: "x" },
         on: "workspace",
@@ -115,13 +115,19 @@ describe("what somebody has to agree to", () => {
     expect(asked).toHaveLength(1);
     const { approvals } = await first.found.again();
     const place = join(first.found.root, "home/.skillet/skills/x");
-    const effect = { skill: "x", source: "~/.skillet/skills", place, tool: "send_mail", on: "outside" as const };
+    const effect = {
+      skill: "x",
+      source: "~/.skillet/skills",
+      location: place,
+      tool: "send_mail",
+      on: "outside" as const,
+    };
     expect(await approvals.isAlwaysApproved(effect)).toBe(true);
-    for (const other of [{ skill: "y" }, { place: "/elsewhere/x" }, { tool: "pay" }, { on: "workspace" as const }]) {
+    for (const other of [{ skill: "y" }, { location: "/elsewhere/x" }, { tool: "pay" }, { on: "workspace" as const }]) {
       expect(await approvals.isAlwaysApproved({ ...effect, ...other })).toBe(false);
     }
     expect(await approvals.list()).toEqual([
-      { skill: "x", source: "~/.skillet/skills", place, allowed: ["tool:send_mail"] },
+      { skill: "x", source: "~/.skillet/skills", location: place, allowed: ["tool:send_mail"] },
     ]);
     expect(await approvals.forget("x")).toBe(1);
     expect(await approvals.isAlwaysApproved(effect)).toBe(false);
@@ -132,7 +138,13 @@ describe("what somebody has to agree to", () => {
     const { tool, sent } = mail();
     const { found, use } = await scene([send("Ada")]);
     const place = join(found.root, "home/.skillet/skills/x");
-    await found.approvals.add({ skill: "x", source: "~/.skillet/skills", place, tool: "send_mail", on: "outside" });
+    await found.approvals.add({
+      skill: "x",
+      source: "~/.skillet/skills",
+      location: place,
+      tool: "send_mail",
+      on: "outside",
+    });
     expect((await use({ skill: "x" }, { tools: [tool] })).result.stop).toBe("answer");
     expect(sent).toHaveLength(1);
   });
@@ -157,7 +169,10 @@ describe("what somebody has to agree to", () => {
       turns: [() => [send("me@hunter2hunter2.example")] as never],
     });
     const { result } = await use({ skill: "x", message: "mail hunter2hunter2" }, { tools: [tool] });
-    expect(result).toMatchObject({ stop: "waiting", effect: { what: "send a mail to me@[SOME_KEY].example" } });
+    expect(result).toMatchObject({
+      stop: "waiting",
+      approvalRequest: { what: "send a mail to me@[SOME_KEY].example" },
+    });
     const journal = readFileSync(join(found.home, "runs", `${result.run}.jsonl`), "utf8");
     expect(journal).toContain("mail [SOME_KEY]");
     expect(journal).not.toContain("hunter2");
@@ -225,15 +240,15 @@ describe.each(RUN_DRIVERS)("a run that waits for somebody, with runs in %s", (dr
       isError: true,
       iterations: 1,
       usage: { inputTokens: 10 },
-      effect: { tool: "send_mail", what: "send a mail to Ada" },
+      approvalRequest: { tool: "send_mail", what: "send a mail to Ada" },
     });
     expect(await found.runs.find(result.run)).toMatchObject({
       state: "waiting",
-      effect: { what: "send a mail to Ada" },
+      approvalRequest: { what: "send a mail to Ada" },
     });
     await found.runs.answer(result.run, { isApproved: true });
     const second = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
-    expect(second).toMatchObject({ stop: "waiting", effect: { what: "send a mail to Bob" }, iterations: 2 });
+    expect(second).toMatchObject({ stop: "waiting", approvalRequest: { what: "send a mail to Bob" }, iterations: 2 });
     await found.runs.answer(result.run, { isApproved: false, reason: "Bob has left" });
     const third = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
     expect(third).toMatchObject({ stop: "answer", content: "All sent.", iterations: 3, run: result.run });
@@ -258,7 +273,7 @@ describe.each(RUN_DRIVERS)("a run that waits for somebody, with runs in %s", (dr
       ],
     });
     const { result, events } = await use({ skill: "outer" }, { tools: [tool] });
-    expect(result).toMatchObject({ stop: "waiting", skill: "outer", effect: { skill: "inner" } });
+    expect(result).toMatchObject({ stop: "waiting", skill: "outer", approvalRequest: { skill: "inner" } });
     expect(eventsOf(events, "run-ended")).toMatchObject([{ skill: "outer", stop: "waiting" }]);
     await found.runs.answer(result.run, { isApproved: true });
     const more = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);

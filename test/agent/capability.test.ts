@@ -127,13 +127,16 @@ describe("a skill with capabilities", () => {
     ]);
     const { found, use, capabilities, notes } = made;
     const { result } = await use({ skill: "x" }, { capabilities, caller: CALLER });
-    expect(result).toMatchObject({ stop: "waiting", effect: { tool: "notes.notes.add", input: { title: "a" } } });
+    expect(result).toMatchObject({
+      stop: "waiting",
+      approvalRequest: { tool: "notes.notes.add", input: { title: "a" } },
+    });
     expect(notes.asked).toEqual([]);
     const host = { ...found, capabilities, caller: CALLER };
-    await found.runs.answer(result.run, { isApproved: true }, result.effect as ApprovalRequest);
+    await found.runs.answer(result.run, { isApproved: true }, result.approvalRequest as ApprovalRequest);
     const second = await resumeRun(found.catalog, host, result.run);
-    expect(second).toMatchObject({ stop: "waiting", effect: { input: { title: "b" } } });
-    await found.runs.answer(result.run, { isApproved: true }, second.effect as ApprovalRequest);
+    expect(second).toMatchObject({ stop: "waiting", approvalRequest: { input: { title: "b" } } });
+    await found.runs.answer(result.run, { isApproved: true }, second.approvalRequest as ApprovalRequest);
     expect(await resumeRun(found.catalog, host, result.run)).toMatchObject({ stop: "answer", content: "done" });
     expect(
       notes.asked.map(({ input }) => input),
@@ -328,9 +331,12 @@ describe("a sign-in that a skill's code makes", () => {
   it("[Q-19] waits for a word where nobody can be asked, and is gone on with", async () => {
     const { found, use, capabilities, who } = await signIn([AS_EVE]);
     const { result } = await use({ skill: "x" }, { capabilities, caller: CALLER });
-    expect(result).toMatchObject({ stop: "waiting", effect: { tool: "notes.sign-in", input: { account: "eve" } } });
+    expect(result).toMatchObject({
+      stop: "waiting",
+      approvalRequest: { tool: "notes.sign-in", input: { account: "eve" } },
+    });
     expect(await who()).toBe("ada");
-    await found.runs.answer(result.run, { isApproved: true }, result.effect as ApprovalRequest);
+    await found.runs.answer(result.run, { isApproved: true }, result.approvalRequest as ApprovalRequest);
     await resumeRun(found.catalog, { ...found, capabilities, caller: CALLER }, result.run);
     expect(await who()).toBe("eve");
   });

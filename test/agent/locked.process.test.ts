@@ -218,7 +218,7 @@ describe("[Q-04] a lock gives trust to nobody but what was added for all project
     lockAll(join(scene.workspace, ".agents/skills"));
     const again = await scene.again();
     const skill = again.skill("x");
-    expect(again.trust.getLockState(skill).is).toBe("as-locked");
+    expect(again.trust.getLockState(skill).is).toBe("unchanged");
     expect(again.trust.getStatus(skill)).toBe("untrusted");
     expect(codes(skill, again, "run")).toEqual(["untrusted"]);
     expect(await runScript(again, { skill, script: "go" })).toMatchObject({

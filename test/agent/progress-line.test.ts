@@ -28,7 +28,10 @@ describe("what a run is doing, in a line", () => {
       [{ type: "tool-blocked", step: 2, tool: "bash", code: "c", message: "no" }, "bash was blocked: no"],
       [{ type: "step-ended", step: 2, ms: 1, usage: USAGE, calls: 1 }, "step 2 is done"],
       [{ type: "step-ended", step: 3, ms: 1, usage: USAGE, calls: 0 }, "answers (step 3)"],
-      [{ type: "approval-requested", step: 2, tool: "pay", effect: EFFECT as never }, "waiting for approval of pay"],
+      [
+        { type: "approval-requested", step: 2, tool: "pay", approvalRequest: EFFECT as never },
+        "waiting for approval of pay",
+      ],
     ];
     for (const [event, says] of events) expect(lineOf(event)).toBe(`helper: ${says}`);
   });

@@ -137,7 +137,7 @@ describe.each(RUN_DRIVERS)("a run that is gone on with, with runs in %s", (drive
     await found.runs.answer(result.run, { isApproved: true });
     what = "wipe the database";
     const more = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
-    expect(more).toMatchObject({ stop: "waiting", effect: { what: "wipe the database" } });
+    expect(more).toMatchObject({ stop: "waiting", approvalRequest: { what: "wipe the database" } });
     expect(sent).toEqual([]);
   });
 
@@ -197,7 +197,7 @@ describe.each(RUN_DRIVERS)("a turn of a conversation that waits, with runs in %s
     const conversation = createConversation(session, found);
     expect((await conversation.send("Load it.")).content).toBe("Loaded.");
     const waiting = await conversation.send("Pay Ada.");
-    expect(waiting).toMatchObject({ stop: "waiting", effect: { tool: "x.pay", skill: "x" } });
+    expect(waiting).toMatchObject({ stop: "waiting", approvalRequest: { tool: "x.pay", skill: "x" } });
     session.close();
     await found.runs.answer(waiting.run, { isApproved: true });
     expect(await resumeChat(found.catalog, found, waiting.run)).toMatchObject({ content: "Paid.", stop: "answer" });

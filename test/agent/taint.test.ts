@@ -30,7 +30,7 @@ describe("what text of others may not decide", () => {
     expect(judged("run_skill_script", { script: "go" })).toEqual([]);
     expect(judged("use_skill", { skill: "x" })).toEqual([]);
     expect(judged("read_skill_resource", { skill: "deploy", resource: "a.md" })).toEqual([]);
-    const owner = { name: "deploy", source: "", place: "" };
+    const owner = { name: "deploy", source: "", location: "" };
     const tool = { name: "deploy.run", inputSchema: {}, owner };
     expect(listNamedSkills({ tool: { ...tool, starts: "use" }, input: {} })).toEqual(["deploy"]);
     expect(listNamedSkills({ tool: { ...tool, starts: "use" }, input: {}, ownSkill: "deploy" })).toEqual([]);

@@ -18,7 +18,11 @@ describe("a toolset", () => {
         description: "Does something useful",
         category: "skills",
         inputSchema: { type: "object", properties: { input: { type: "string" } }, required: ["input"] },
-        owner: { name: "my-skill", source: "~/.agent/skills", place: join(scene.root, "home/.agent/skills/my-skill") },
+        owner: {
+          name: "my-skill",
+          source: "~/.agent/skills",
+          location: join(scene.root, "home/.agent/skills/my-skill"),
+        },
       },
     ]);
     expect(await call("my-tool", { input: "it" })).toEqual({
@@ -81,7 +85,7 @@ describe("a toolset", () => {
     expect(tools.map(({ name }) => name)).toEqual(["x.held", "x.getter", "x.method", "x.iterable"]);
     const place = join(scene.root, "home/.agent/skills/x");
     const given = JSON.stringify({
-      skill: { name: "x", source: "~/.agent/skills", place },
+      skill: { name: "x", source: "~/.agent/skills", location: place },
       workspace: scene.workspace,
       caller: { chatType: "private", chatId: "7" },
     });

@@ -94,7 +94,7 @@ describe("a word on a change", () => {
   it("[Q-21] is none for other arguments, also where a journal was edited to say so", async () => {
     const { found, use, capabilities, notes } = await commandScene([`${INVOKE} add --input '{"title": "a"}'`]);
     const { result } = await use({ skill: "x" }, { capabilities, caller: CALLER });
-    const effect = result.effect as ApprovalRequest;
+    const effect = result.approvalRequest as ApprovalRequest;
     const host = { ...found, capabilities, caller: CALLER };
     const other = { ...effect, input: { title: "b" } };
     await expect(async () => await found.runs.answer(result.run, { isApproved: true }, other)).rejects.toThrow(
@@ -104,10 +104,13 @@ describe("a word on a change", () => {
     const file = join(found.home, "runs", `${result.run}.jsonl`);
     const lines = readFileSync(file, "utf8").trim().split("\n").map(parseJournalLine);
     const edited = lines.map(
-      (line) => line && formatJournalLine(line.type === "answer" ? { ...line, effect: other } : line),
+      (line) => line && formatJournalLine(line.type === "answer" ? { ...line, approvalRequest: other } : line),
     );
     writeFileSync(file, edited.join(""));
-    expect(await resumeRun(found.catalog, host, result.run)).toMatchObject({ stop: "waiting", effect });
+    expect(await resumeRun(found.catalog, host, result.run)).toMatchObject({
+      stop: "waiting",
+      approvalRequest: effect,
+    });
     expect(notes.asked).toEqual([]);
     await found.runs.answer(result.run, { isApproved: true }, effect);
     expect(await resumeRun(found.catalog, host, result.run)).toMatchObject({ stop: "answer" });

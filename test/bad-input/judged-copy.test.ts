@@ -276,8 +276,8 @@ describe("a file with a second name", () => {
       expect.objectContaining({ code: "not-copied" }),
     );
     const path = join(found.root, "x.zip");
-    const { leftOut } = await exportSkill({ skill, format: "skill-zip", path });
-    expect(leftOut).toEqual([expect.stringContaining("hard link")]);
+    const { omitted } = await exportSkill({ skill, format: "skill-zip", path });
+    expect(omitted).toEqual([expect.stringContaining("hard link")]);
     expect(readFileSync(path).includes(SECRET)).toBe(false);
   });
 

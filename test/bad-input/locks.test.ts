@@ -133,7 +133,7 @@ describe("a lock that", () => {
     const again = await scene.again();
     expect(again.trust.getLockState(again.skill("x"))).toMatchObject({
       is: "changed",
-      drift: [{ path: "a.md", what: "removed" }],
+      changes: [{ path: "a.md", what: "removed" }],
     });
   });
 

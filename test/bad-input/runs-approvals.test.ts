@@ -27,11 +27,11 @@ describe("somebody's word", () => {
     await found.runs.answer(result.run, { isApproved: true });
     price = 500;
     const more = await resumeRun(found.catalog, host, result.run);
-    expect([more.stop, more.effect?.what, paid]).toEqual(["waiting", "pay 500", []]);
-    expect(await found.runs.find(result.run)).toMatchObject({ state: "waiting", effect: { what: "pay 500" } });
+    expect([more.stop, more.approvalRequest?.what, paid]).toEqual(["waiting", "pay 500", []]);
+    expect(await found.runs.find(result.run)).toMatchObject({ state: "waiting", approvalRequest: { what: "pay 500" } });
     price = 700;
-    expect((await resumeRun(found.catalog, host, result.run)).effect?.what).toBe("pay 700");
-    expect((await found.runs.find(result.run)).effect?.what).toBe("pay 700");
+    expect((await resumeRun(found.catalog, host, result.run)).approvalRequest?.what).toBe("pay 700");
+    expect((await found.runs.find(result.run)).approvalRequest?.what).toBe("pay 700");
     await found.runs.answer(result.run, { isApproved: true });
     expect((await resumeRun(found.catalog, host, result.run)).stop).toBe("answer");
     expect(paid).toEqual([700]);

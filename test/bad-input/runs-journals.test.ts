@@ -27,7 +27,7 @@ const FORGED: Record<string, readonly object[]> = {
   "a question about nothing": [...begun(ODD), { type: "ask", at: AT, name: "approval:1.1" }],
   "a question that cannot be shown": [
     ...begun(ODD),
-    { type: "ask", at: AT, name: "approval:1.1", effect: { ...EFFECT, what: { a: 1 }, source: undefined } },
+    { type: "ask", at: AT, name: "approval:1.1", approvalRequest: { ...EFFECT, what: { a: 1 }, source: undefined } },
   ],
 };
 

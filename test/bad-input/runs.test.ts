@@ -35,7 +35,7 @@ describe("a journal that somebody wrote", () => {
   });
 
   it("[Q-23] lets nothing act on the terminal, wherever it stands", async () => {
-    const effect = { ...EFFECT, run: ODD, skill: ACTS, source: ACTS, place: ACTS, tool: ACTS, what: ACTS };
+    const effect = { ...EFFECT, run: ODD, skill: ACTS, source: ACTS, location: ACTS, tool: ACTS, what: ACTS };
     const event = { run: ODD, skill: ACTS, at: AT };
     const at = "2026-01-02T03:04:06.000Z";
     const text = forged(
@@ -47,7 +47,7 @@ describe("a journal that somebody wrote", () => {
         type: "ask",
         at,
         name: "approval:1.1",
-        effect: { ...effect, where: ACTS, amount: ACTS, reason: ACTS, input: ACTS },
+        approvalRequest: { ...effect, where: ACTS, amount: ACTS, reason: ACTS, input: ACTS },
       },
     );
     const { home } = homeWith({ [ODD]: text });

@@ -260,7 +260,7 @@ describe("what was given to a skill", () => {
       ".skillet/skills/x/SKILL.md": skill("two"),
     });
     const copies = [found.skill("x"), found.catalog.find("x@~/.skillet/skills")].flatMap((copy) => copy ?? []);
-    const owners = copies.map((copy) => createSecretGrants(join(found.root, "home/.skillet")).claim(copy).place);
+    const owners = copies.map((copy) => createSecretGrants(join(found.root, "home/.skillet")).claim(copy).location);
     expect(owners).toHaveLength(2);
     expect(new Set(owners).size).toBe(1);
   });

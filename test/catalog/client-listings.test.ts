@@ -61,9 +61,9 @@ describe("a client's own list, compared with requests of the real program", () =
   it("has when_to_use for Claude Code alone", () => {
     const skills = [{ name: "a", description: "Does a.", whenToUse: "When asked for a." }];
     expect(simulateClientListing("claude", skills)).toMatchObject([
-      { description: "Does a. - When asked for a.", hasCue: true },
+      { description: "Does a. - When asked for a.", hasUseWhen: true },
     ]);
-    expect(simulateClientListing("codex", skills)).toMatchObject([{ description: "Does a.", hasCue: false }]);
+    expect(simulateClientListing("codex", skills)).toMatchObject([{ description: "Does a.", hasUseWhen: false }]);
   });
 });
 

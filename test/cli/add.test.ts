@@ -161,7 +161,7 @@ describe("skillet add", () => {
             { path: "toolsets/index.ts", mode: "644", bytes: 26, digest: expect.stringMatching(/^sha256:/) },
           ],
           grants: ["instructions", "packages", "scripts", "toolsets"],
-          asks: {
+          requirements: {
             scripts: ["scripts/go.sh"],
             toolsets: ["index:Deploy"],
             variables: ["TOKEN"],

@@ -67,7 +67,7 @@ describe("what is asked", () => {
   });
 
   it("of a tool of nobody's is not for ever: there is no skill that it would be for", async () => {
-    const { word, questions, said } = await asked({ skill: "", source: "", place: "" }, ["a", "always", "r"]);
+    const { word, questions, said } = await asked({ skill: "", source: "", location: "" }, ["a", "always", "r"]);
     expect([word, questions[0]]).toEqual([
       { isApproved: true, scope: "run" },
       "[y] once  [r] each call to mailer.send in this run  [n] no ",
@@ -119,7 +119,7 @@ describe("what is asked", () => {
       for (const offset of [0, 1, 2, 3]) {
         const body = `${"x".repeat(offset)}${filler.repeat(36)}to: ann@example.com`;
         const place = `/p/${filler.repeat(60)}  what      nothing`;
-        const effect = { input: { text: body, to: "eve@evil.example" }, what: body, where: body, place };
+        const effect = { input: { text: body, to: "eve@evil.example" }, what: body, where: body, location: place };
         const { said } = await asked(effect, ["y"], signal, 80);
         for (const line of said.split("\n").filter((one) => !one.startsWith("this run:"))) {
           const columns = [...line].reduce((sum, one) => sum + (one < "\x80" ? 1 : 2), 0);
@@ -274,7 +274,7 @@ describe("a question at the terminal", () => {
     const there = at(["run", "writer"], spot);
     await there.sees(QUESTION);
     const { waiting } = JSON.parse((await spot.run(["approve", "--json"])).stdout);
-    expect(waiting).toMatchObject([{ state: "running", effect: { tool: "write_file" } }]);
+    expect(waiting).toMatchObject([{ state: "running", approvalRequest: { tool: "write_file" } }]);
     const { code, stderr } = await spot.run(["approve", waiting[0].id, "--yes", "--resume"]);
     expect([code, stderr]).toEqual([0, expect.stringContaining("the run continues in process")]);
     expect(await there.ended).toBe(0);

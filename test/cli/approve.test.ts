@@ -43,7 +43,7 @@ describe("a run that nobody can be asked about", () => {
     expect(code).toBe(5);
     expect(JSON.parse(stdout)).toMatchObject({
       stop: "waiting",
-      effect: { tool: "write_file", on: "workspace", skill: "writer", source: "~/.skillet/skills" },
+      approvalRequest: { tool: "write_file", on: "workspace", skill: "writer", source: "~/.skillet/skills" },
     });
     const quiet = await run(["run", "writer", "--quiet"]);
     expect([quiet.code, quiet.stderr]).toEqual([5, expect.stringContaining("skillet approve")]);
@@ -239,7 +239,7 @@ describe("what a tool does outside of the workspace", () => {
     addMailer(home);
     const sent = () => (existsSync(join(home, "sent")) ? readFileSync(join(home, "sent"), "utf8") : "");
     const first = await run(["run", "mailer", "--yes", "--json"]);
-    const { run: id, effect } = JSON.parse(first.stdout);
+    const { run: id, approvalRequest: effect } = JSON.parse(first.stdout);
     expect([first.code, sent()]).toEqual([5, ""]);
     expect(effect).toMatchObject({ on: "outside", what: "send a mail", where: "ann", isReversible: false });
     const second = await run(["approve", id, "--resume", "--yes"]);

@@ -293,7 +293,7 @@ describe("skillet capability grant", () => {
       /^helper {2}Does helper.*\n {2}source {6}.*skills\/helper\n {2}digest {6}sha256:[0-9a-f]{64}\n {2}to grant {4}desk\.tickets, served by .*desk\.cjs\n✓ granted/,
     );
     expect(given(home)).toContain('[skills.helper]\ncapabilities = ["desk.tickets"]\n');
-    expect(JSON.parse(file(".skillet/grants.json")).skills.helper.place).toBe(join(home, ".skillet/skills/helper"));
+    expect(JSON.parse(file(".skillet/grants.json")).skills.helper.location).toBe(join(home, ".skillet/skills/helper"));
     const shown = JSON.parse((await run(["show", "helper", "--json"])).stdout);
     expect(shown.capabilities).toEqual([
       { id: "desk.tickets", from: expect.stringContaining("desk.cjs"), isGranted: true },

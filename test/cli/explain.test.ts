@@ -169,8 +169,8 @@ describe("skillet explain", () => {
         },
       ],
       notConsidered: [
-        { name: "party", why: '"no cake" in the query excludes it' },
-        { name: "own", why: expect.any(String) },
+        { name: "party", reason: '"no cake" in the query excludes it' },
+        { name: "own", reason: expect.any(String) },
       ],
       text: expect.stringContaining("Instructions for using this skill"),
     });

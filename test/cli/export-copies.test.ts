@@ -152,7 +152,7 @@ describe("skillet export", () => {
     const { run, cwd, json } = scene({ "home/.skillet/skills/other/SKILL.md": skillText("other") });
     const { isDryRun, exported } = await json(["export", "deploy", "other", "--to", "zip", "--dry-run"]);
     expect(isDryRun).toBe(true);
-    expect(exported.map(({ place }: { place: string }) => place)).toEqual(
+    expect(exported.map(({ location: place }: { location: string }) => place)).toEqual(
       ["deploy", "other"].map((name) => join(cwd, `${name}.zip`)),
     );
     expect(readdirSync(cwd)).toEqual(["readme"]);

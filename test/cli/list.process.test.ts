@@ -108,9 +108,9 @@ describe("skillet list", () => {
     );
     const places = files.map((file) => expect.objectContaining({ scope: "user", file: file.replace("~", home) }));
     const { skills } = JSON.parse(await run("list", "--json"));
-    expect(skills.find(({ name }: { name: string }) => name === "fine").places).toEqual(places);
-    expect(JSON.parse(await run("show", "fine", "--json")).places).toEqual(places);
-    expect(skills.find(({ name }: { name: string }) => name !== "fine").places).toHaveLength(1);
+    expect(skills.find(({ name }: { name: string }) => name === "fine").locations).toEqual(places);
+    expect(JSON.parse(await run("show", "fine", "--json")).locations).toEqual(places);
+    expect(skills.find(({ name }: { name: string }) => name !== "fine").locations).toHaveLength(1);
   });
 
   it("does not report a copy that is the same to the byte", async () => {

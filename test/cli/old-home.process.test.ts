@@ -37,13 +37,13 @@ describe("a home of 0.1.0", () => {
     ]);
     const { skills } = await old.json("list");
     expect(skills.filter(({ name }: { name: string }) => name === "greeter")).toMatchObject([
-      { source: "~/.skillet/skills", places: [{ source: "~/.skillet/skills" }] },
+      { source: "~/.skillet/skills", locations: [{ source: "~/.skillet/skills" }] },
     ]);
   });
 
   it("keeps added skills with their lock, and the signers", async () => {
     const old = copyOldHome();
-    expect((await old.json("verify")).skills).toMatchObject([{ name: "adder", state: "as-locked" }]);
+    expect((await old.json("verify")).skills).toMatchObject([{ name: "adder", state: "unchanged" }]);
     expect((await old.json("signers")).signers).toMatchObject([{ name: "alice" }]);
   });
 
@@ -97,7 +97,7 @@ describe("a home of 0.1.0", () => {
     expect(before).toMatchObject({ isWhole: true });
     expect(before.total).toBeGreaterThan(5);
     const { waiting } = await old.json("approve");
-    expect(waiting).toMatchObject([{ skill: "note-taker", effect: { tool: "notes.notes.add" } }]);
+    expect(waiting).toMatchObject([{ skill: "note-taker", approvalRequest: { tool: "notes.notes.add" } }]);
     const { code, stdout, stderr } = await old.run(["approve", waiting[0].id, "--yes", "--resume"]);
     expect([code, stderr]).toEqual([0, expect.stringContaining("done")]);
     expect(stdout).toContain("Water the plants");

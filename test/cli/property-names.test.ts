@@ -77,7 +77,7 @@ describe("a skill named like a property of JavaScript objects", () => {
     for (const name of NAMES) {
       expect(JSON.parse((await run(["show", name, "--json"])).stdout)).toMatchObject({
         trust: "trusted",
-        added: { state: "as-locked" },
+        added: { state: "unchanged" },
       });
     }
     expect((await run(["export", "--to", "claude", ...NAMES])).code).toBe(0);

@@ -188,7 +188,7 @@ describe("skillet runs show", () => {
       );
       await event(journal, { type: "run-ended", ...TAIL }, "inner-run", "inner");
       await event(journal, { type: "tool-ended", step: 1, tool: "use_skill", isError: false, ms: 900, characters: 3 });
-      await event(journal, { type: "approval-requested", step: 2, tool: "mailer.send", effect: EFFECT });
+      await event(journal, { type: "approval-requested", step: 2, tool: "mailer.send", approvalRequest: EFFECT });
       await event(journal, {
         type: "approval-decided",
         step: 2,

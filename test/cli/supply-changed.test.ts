@@ -108,7 +108,7 @@ describe("a skill of the lock whose folder is gone", () => {
     const { run, folder, home } = await added();
     const other = repositoryOf("x");
     const approvals = createApprovalStore(join(home, ".skillet"));
-    const word = { skill: "x", source: "installed", place: folder, tool: "send", on: "outside" } as const;
+    const word = { skill: "x", source: "installed", location: folder, tool: "send", on: "outside" } as const;
     await approvals.add(word);
     rmSync(folder, { recursive: true });
     expect(await run(["add", other.url, "--yes"])).toMatchObject({
@@ -122,15 +122,15 @@ describe("a skill of the lock whose folder is gone", () => {
   it("leaves nothing that was agreed to for another that a program adds there", async () => {
     const { home, cwd, folder } = await added();
     const approvals = createApprovalStore(join(home, ".skillet"));
-    const word = { skill: "x", source: "installed", place: folder, tool: "send", on: "outside" } as const;
+    const word = { skill: "x", source: "installed", location: folder, tool: "send", on: "outside" } as const;
     await approvals.add(word);
-    await approvals.add({ ...word, place: "/elsewhere/x" });
+    await approvals.add({ ...word, location: "/elsewhere/x" });
     const options = { source: repositoryOf("x").url, workspace: cwd, env: { HOME: home }, approve: () => true };
     await addSkills({ ...options, force: true });
     const left = createApprovalStore(join(home, ".skillet"));
     expect([
       await left.isAlwaysApproved(word),
-      await left.isAlwaysApproved({ ...word, place: "/elsewhere/x" }),
+      await left.isAlwaysApproved({ ...word, location: "/elsewhere/x" }),
     ]).toEqual([false, true]);
   });
 });
@@ -240,6 +240,6 @@ describe("two that add the same at once", () => {
     const source = repositoryOf("x");
     const both = await Promise.all([run(["add", source.url, "--yes"]), run(["add", source.url, "--yes"])]);
     for (const { code, stderr } of both) if (code !== 0) expect(stderr).toContain("was added by another process");
-    expect((await json(["list", "--installed"])).skills).toMatchObject([{ name: "x", state: "as-locked" }]);
+    expect((await json(["list", "--installed"])).skills).toMatchObject([{ name: "x", state: "unchanged" }]);
   });
 });

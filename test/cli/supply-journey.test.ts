@@ -31,7 +31,7 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
   expect((await run(["list"])).stdout).toMatch(/^greet +Greets people\..* installed$/m);
   expect(await json(["list", "--installed"])).toMatchObject({
     skills: [
-      { name: "greet", state: "as-locked", source: source.url, path: "greet", commit: source.git("rev-parse", "HEAD") },
+      { name: "greet", state: "unchanged", source: source.url, path: "greet", commit: source.git("rev-parse", "HEAD") },
     ],
   });
 

@@ -554,7 +554,8 @@ describe("skillet trust --secrets", () => {
 
   it("[Q-03] gives a skill's values to the copy that is found now, once somebody said so", async () => {
     const root = temporaryFolder({ ...files, "project/readme": "" });
-    const owner = () => JSON.parse(readFileSync(join(root, "home/.skillet/grants.json"), "utf8")).skills.research.place;
+    const owner = () =>
+      JSON.parse(readFileSync(join(root, "home/.skillet/grants.json"), "utf8")).skills.research.location;
     expect((await skillet(["trust", "--secrets", "research", "--yes"], inHome(root))).code).toBe(0);
     expect(owner()).toBe(join(root, "home/.skillet/skills/research"));
     const copy = { "project/skills/research/SKILL.md": skillText("research", { more: "env: [KEY]\n" }) };

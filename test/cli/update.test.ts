@@ -179,7 +179,9 @@ describe("skillet update", () => {
     const printed = await json(["update", "--yes"]);
     expect(printed).toMatchObject({
       isDryRun: false,
-      skills: [{ name: "x", state: "update", newAsks: { scripts: [] }, kept: [], commitBefore: expect.any(String) }],
+      skills: [
+        { name: "x", state: "update", newRequirements: { scripts: [] }, kept: [], commitBefore: expect.any(String) },
+      ],
       problems: [{ name: "a" }, { name: "b" }],
     });
     expect((await run(["update"])).code).toBe(1);

@@ -24,7 +24,7 @@ describe("skillet verify", () => {
     for (const args of [["verify"], ["verify"], ["verify", "--full"], ["verify", "x"]])
       expect(await run(args)).toMatchObject({ code: 0, stdout: "✓ 1 skill matches the lock file\n", stderr: "" });
     expect(await json(["verify"])).toEqual({
-      skills: [{ name: "x", state: "as-locked", isEdited: false, folder: installed, isProject: false }],
+      skills: [{ name: "x", state: "unchanged", isEdited: false, folder: installed, isProject: false }],
       wrong: 0,
     });
   });

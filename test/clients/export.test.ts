@@ -45,7 +45,7 @@ describe("a skill as a zip", () => {
     const {
       files,
       bytes,
-      leftOut,
+      omitted,
       notes: said,
       path,
     } = await exportSkill({ skill: skill("notes"), format: "skill-zip", path: out("notes.zip") });
@@ -58,7 +58,7 @@ describe("a skill as a zip", () => {
     expect(read.get("notes/references/long.md")?.bytes.toString()).toBe(NOTES["skills/notes/references/long.md"]);
     expect(read.get("notes/scripts/run.sh")?.mode).toBe(0o100755);
     expect(read.get("notes/SKILL.md")?.mode).toBe(0o100644);
-    expect(leftOut).toEqual(['".env" is hidden: it belongs to this machine']);
+    expect(omitted).toEqual(['".env" is hidden: it belongs to this machine']);
     expect(said.join("\n")).toContain("its variables (KEY) work through `skillet serve`");
     expect(readdirSync(dirname(path)), "nothing else is left there").toEqual(["notes.zip"]);
   });
@@ -104,14 +104,14 @@ describe("a skill as a zip", () => {
   it("leaves out, and names, what leaves the folder or would be a path elsewhere", async () => {
     const { root, again, out } = await notes({ "skills/notes/a\\..\\..\\evil": "x", elsewhere: "secret" });
     symlinkSync("../../elsewhere", join(root, "project/skills/notes/linked"));
-    const { files, leftOut } = await exportSkill({
+    const { files, omitted } = await exportSkill({
       skill: (await again()).skill("notes"),
       format: "skill-zip",
       path: out("x.zip"),
     });
     expect(files).toEqual(all.map((file) => `notes/${file}`));
-    expect(leftOut.join("\n")).toContain('"linked" is a symlink out of the skill\'s folder');
-    expect(leftOut.join("\n")).toContain('"a\\..\\..\\evil" has a name that other systems read as a path');
+    expect(omitted.join("\n")).toContain('"linked" is a symlink out of the skill\'s folder');
+    expect(omitted.join("\n")).toContain('"a\\..\\..\\evil" has a name that other systems read as a path');
   });
 
   it("is not made of a part of a skill", async () => {

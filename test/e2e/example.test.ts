@@ -201,7 +201,7 @@ describe("the examples", () => {
   it("adds skills from elsewhere to a home of its own, where they are found and as locked", async () => {
     const { stdout, stderr, code } = await start("13-add-skills.ts", [], []);
     expect(stderr).toMatch(/^\? new travel-expenses sha256:[0-9a-f]{8}\n✓ travel-expenses: new\n$/);
-    expect(stdout).toBe("found: travel-expenses; travel-expenses is as-locked\n");
+    expect(stdout).toBe("found: travel-expenses; travel-expenses is unchanged\n");
     expect(code).toBe(0);
   });
 

@@ -13,7 +13,7 @@ const ID = "20260102-030405-0a1b2c3d";
 const OTHER = "20260102-030406-99999999";
 
 const REQUEST: ApprovalRequest = {
-  ...{ run: ID, skill: "mailer", source: "user", place: "/skills/mailer", tool: "mailer.send" },
+  ...{ run: ID, skill: "mailer", source: "user", location: "/skills/mailer", tool: "mailer.send" },
   ...{ input: { to: "ann@example.com" }, on: "outside", what: "send a mail", reason: "it changes something outside" },
 };
 

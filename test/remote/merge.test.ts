@@ -21,7 +21,7 @@ const texts = (files: ReadonlyMap<string, CopiedFile>) =>
   );
 const merge = (base: Sketch | undefined, ours: Sketch, theirs: Sketch) =>
   mergeTrees({ base: base && tree(base), ours: tree(ours), theirs: tree(theirs) });
-const whys = ({ conflicts }: ReturnType<typeof mergeTrees>) => conflicts.map(({ path, why }) => [path, why]);
+const whys = ({ conflicts }: ReturnType<typeof mergeTrees>) => conflicts.map(({ path, reason }) => [path, reason]);
 
 const TEN = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
 
@@ -96,11 +96,11 @@ describe("mergeTrees", () => {
     const theirs = { both: TEN.replace("5", "theirs"), here: "2\n", binary: Buffer.from([0, 3, 3]), added: "theirs\n" };
     const merged = merge(base, ours, theirs);
     expect(merged.conflicts).toEqual([
-      { path: "added", why: "both-added", lines: ["@@ -1,1 +1,1 @@", "-mine", "+theirs"] },
-      { path: "binary", why: "binary", lines: ["-2 bytes", "+3 bytes"] },
-      { path: "both", why: "both-changed", lines: ["@@ line 5 @@", "-mine", "+theirs"] },
-      { path: "here", why: "removed-here", lines: ["@@ -1,1 +1,1 @@", "-1", "+2"] },
-      { path: "there", why: "removed-there", lines: ["@@ -1,1 +1,1 @@", "-1", "+mine"] },
+      { path: "added", reason: "both-added", lines: ["@@ -1,1 +1,1 @@", "-mine", "+theirs"] },
+      { path: "binary", reason: "binary", lines: ["-2 bytes", "+3 bytes"] },
+      { path: "both", reason: "both-changed", lines: ["@@ line 5 @@", "-mine", "+theirs"] },
+      { path: "here", reason: "removed-here", lines: ["@@ -1,1 +1,1 @@", "-1", "+2"] },
+      { path: "there", reason: "removed-there", lines: ["@@ -1,1 +1,1 @@", "-1", "+mine"] },
     ]);
     expect(merged.files).toEqual(tree(ours));
   });

@@ -72,7 +72,7 @@ async function carryOut({ place, home, orders: { put = {}, remove = {} } }: Scen
 function agrees({ place, skillsDir }: Scene): boolean {
   const lock = lockIn(skillsDir) ?? {};
   const names = readdirSync(skillsDir).filter((name) => !name.includes("skills.lock") && !name.startsWith("."));
-  const isEach = Object.entries(lock).every(([name, entry]) => verifySkill(place, name, entry).is === "as-locked");
+  const isEach = Object.entries(lock).every(([name, entry]) => verifySkill(place, name, entry).is === "unchanged");
   return isEach && names.sort().join() === Object.keys(lock).sort().join();
 }
 
@@ -130,7 +130,7 @@ describe("a change of a folder of skills", () => {
     applySkillsDirChanges({ place, put: [await putOf("x", given)], skilletHome: home });
     expect(verifySkill(place, "x", lockIn(skillsDir)?.["x"] ?? (await putOf("x", given)).entry)).toEqual({
       name: "x",
-      is: "as-locked",
+      is: "unchanged",
     });
     expect(statSync(join(skillsDir, "x/scripts/run.sh")).mode & 0o777).toBe(0o755);
     expect(statSync(join(skillsDir, "x/docs/a/b.md")).mode & 0o777).toBe(0o600);

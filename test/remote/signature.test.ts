@@ -86,14 +86,17 @@ describe("a signature", () => {
       const { folder, sign: signed, check } = scene();
       signed();
       change(folder);
-      expect(check()).toEqual({ state: "broken", why: expect.stringMatching(/^SKILL\.sig does not match the files/) });
+      expect(check()).toEqual({
+        state: "broken",
+        reason: expect.stringMatching(/^SKILL\.sig does not match the files/),
+      });
     });
   }
 
   it("of one skill says nothing of another of the same files", () => {
     const { sign: signed, check } = scene();
     signed();
-    expect(check("other")).toMatchObject({ state: "broken", why: expect.stringContaining("another name") });
+    expect(check("other")).toMatchObject({ state: "broken", reason: expect.stringContaining("another name") });
   });
 
   it("that names alice's key, but was made with another, is broken", () => {
@@ -102,7 +105,7 @@ describe("a signature", () => {
     signed();
     expect(check()).toMatchObject({ state: "unknown-signer" });
     writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), key }));
-    expect(check()).toEqual({ state: "broken", why: "SKILL.sig was not created with the key that it names" });
+    expect(check()).toEqual({ state: "broken", reason: "SKILL.sig was not created with the key that it names" });
   });
 
   it("over other words than ours is none", () => {
@@ -120,7 +123,7 @@ describe("a signature", () => {
     digest: `sha256:${"0".repeat(64)}`,
     signature: "A".repeat(86).concat("=="),
   };
-  const hostile: Record<string, [content: string | Uint8Array, why: string]> = {
+  const hostile: Record<string, [content: string | Uint8Array, reason: string]> = {
     "an empty file": ["", "is not JSON"],
     "no JSON": ["{", "is not JSON"],
     "no UTF-8": [Buffer.from([0xff, 0xfe, 0]), "is not JSON"],
@@ -145,7 +148,7 @@ describe("a signature", () => {
     it(`is broken when its file holds ${what}`, () => {
       const { file, check } = scene();
       writeFileSync(file, content);
-      expect(check()).toEqual({ state: "broken", why: `SKILL.sig ${why}` });
+      expect(check()).toEqual({ state: "broken", reason: `SKILL.sig ${why}` });
     });
   }
 
@@ -156,11 +159,11 @@ describe("a signature", () => {
     for (const target of [join(elsewhere, "sig"), "SKILL.md", "nothing"]) {
       rmSync(file);
       symlinkSync(target, file);
-      expect(check()).toEqual({ state: "broken", why: "SKILL.sig is a symlink" });
+      expect(check()).toEqual({ state: "broken", reason: "SKILL.sig is a symlink" });
     }
     rmSync(file);
     mkdirSync(file);
-    expect(check()).toEqual({ state: "broken", why: "SKILL.sig is not a regular file" });
+    expect(check()).toEqual({ state: "broken", reason: "SKILL.sig is not a regular file" });
     rmSync(folder, { recursive: true });
     expect(check()).toEqual({ state: "none" });
   });

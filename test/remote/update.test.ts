@@ -79,7 +79,7 @@ async function scene(): Promise<Scene> {
       if (planned.is === "update") applySkillsDirChanges({ place, put: [planned.put], skilletHome: home });
       const entry = lockIn(skillsDir)?.["x"];
       if (planned.is === "update")
-        expect(entry && verifySkill(place, "x", entry)).toEqual({ name: "x", is: "as-locked" });
+        expect(entry && verifySkill(place, "x", entry)).toEqual({ name: "x", is: "unchanged" });
       return planned;
     },
     edit(path, text, isAgreed = false) {
@@ -195,7 +195,7 @@ describe("an update", () => {
     const done = await one.update(NEWER);
     expect(done).toMatchObject({
       is: "conflict",
-      conflicts: [{ path: "notes.md", why: "no-base" }],
+      conflicts: [{ path: "notes.md", reason: "no-base" }],
     });
     expect(everything(one.skillsDir)).toEqual(before);
   });

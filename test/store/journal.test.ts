@@ -110,7 +110,7 @@ describe("a journal", () => {
       expect(await journal.step("empty", undefined)).toBe(undefined);
       await journal.answer("approval:1", { isApproved: false, reason: "no" }, EFFECT);
       const word = { isApproved: false, reason: "no" };
-      expect(journal.getAnswer("approval:1")).toEqual({ approval: word, effect: EFFECT });
+      expect(journal.getAnswer("approval:1")).toEqual({ approval: word, approvalRequest: EFFECT });
     });
     const again = await runs.resume(ID);
     expect(again.getStep("model:1")).toEqual({ value: { text: "hi", at: "1970-01-01T00:00:00.000Z" } });

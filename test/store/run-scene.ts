@@ -18,7 +18,7 @@ export const EFFECT: ApprovalRequest = {
   run: ID,
   skill: "mailer",
   source: "user",
-  place: "/home/u/.skillet/skills/mailer",
+  location: "/home/u/.skillet/skills/mailer",
   tool: "mailer.send",
   input: { to: "ann@example.com" },
   on: "outside",

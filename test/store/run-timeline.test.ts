@@ -51,9 +51,9 @@ describe("the timeline of a run", () => {
   it("shows a request once, with the answer that came from another process", () => {
     const entries = createTimeline([
       head,
-      event("approval-requested", { step: 1, tool: EFFECT.tool, effect: EFFECT }),
-      { type: "ask", at, name: "approval:1.1", effect: EFFECT },
-      { type: "answer", at, name: "approval:1.1", isApproved: true, scope: "once", effect: EFFECT },
+      event("approval-requested", { step: 1, tool: EFFECT.tool, approvalRequest: EFFECT }),
+      { type: "ask", at, name: "approval:1.1", approvalRequest: EFFECT },
+      { type: "answer", at, name: "approval:1.1", isApproved: true, scope: "once", approvalRequest: EFFECT },
     ]);
     expect(entries).toMatchObject([{ type: "approval", decision: { isApproved: true, scope: "once" } }]);
   });

@@ -77,7 +77,7 @@ describe("the runs", () => {
       ["1", "ended"],
     ]);
     expect((await runs.find("00000005")).owner?.label).toBe(`process ${process.pid}`);
-    expect((await runs.find("00000004")).effect).toEqual(EFFECT);
+    expect((await runs.find("00000004")).approvalRequest).toEqual(EFFECT);
     expect((await runs.find("00000001")).end).toMatchObject({ stop: "answer", cost: 0.5 });
     await held.close();
     expect((await runs.find("00000005")).state).toBe("interrupted");
@@ -246,7 +246,7 @@ describe("a run", () => {
     expect((await runs.answer(ID, { isApproved: true }, { ...EFFECT, what: "send another" })).what).toBe(
       "send another",
     );
-    expect(await runs.find(ID)).toMatchObject({ state: "waiting", effect: { what: "send a third" } });
+    expect(await runs.find(ID)).toMatchObject({ state: "waiting", approvalRequest: { what: "send a third" } });
     await runs.cancel(ID);
     expect((await thrownBy(() => runs.answer(ID, { isApproved: true }))).message).toBe(`Run ${ID} was cancelled`);
   });

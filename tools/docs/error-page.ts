@@ -64,6 +64,7 @@ const RENAMED_LABELS: Readonly<Record<RenamedKind, string>> = {
   command: "command",
   event: "event",
   stop: "stop reason",
+  field: "JSON key",
   code: "code",
 };
 

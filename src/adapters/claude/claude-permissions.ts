@@ -164,7 +164,7 @@ function createPermissionApproval(
   const loadsSkill = tool === SKILL_TOOL && !bridged && options.installed !== undefined;
   if (loadsSkill || isUnchecked(call, options) || isPreapproved(call, active, options)) return undefined;
   const skill = active?.skill;
-  const owner = skill && { name: skill.name, source: skill.origin.source, place: skill.origin.folder ?? "" };
+  const owner = skill && { name: skill.name, source: skill.origin.source, location: skill.origin.folder ?? "" };
   const position = { step: options.step(), tool };
   const emit = (event: Parameters<typeof emitRunEvent>[2]) => emitRunEvent(steps, { run, skill: "" }, event);
   return {
@@ -177,7 +177,7 @@ function createPermissionApproval(
         request,
         signal,
         redact: (text) => redactor.redact(text),
-        onRequested: () => emit({ type: "approval-requested", ...position, effect: request }),
+        onRequested: () => emit({ type: "approval-requested", ...position, approvalRequest: request }),
         onAnswered: (given) => emit({ type: "approval-decided", ...position, ...given }),
       }),
     subject: summarizeInput(call.own.input),

@@ -35,7 +35,7 @@ export interface Elicitations {
 }
 
 interface ElicitedQuestion {
-  effect: ApprovalRequest;
+  approvalRequest: ApprovalRequest;
   answer(approval: Approval): void;
 }
 
@@ -96,14 +96,14 @@ export function createElicitations({ canAnswer = true }: ElicitationOptions = {}
       if (signal.aborted) abort();
       one.open?.answer(parseApproval(context.mcpReq.inputResponses?.[ANSWER_KEY]));
       let next = await Promise.race([one.result, one.asked.promise]);
-      while ("effect" in next && !isStatelessRevision(context)) {
+      while ("approvalRequest" in next && !isStatelessRevision(context)) {
         one.asked = Promise.withResolvers();
-        next.answer(await elicitApproval(context, next.effect, one.controller.signal));
+        next.answer(await elicitApproval(context, next.approvalRequest, one.controller.signal));
         next = await Promise.race([one.result, one.asked.promise]);
       }
       signal.removeEventListener("abort", abort);
       one.waiting = undefined;
-      if (!("effect" in next)) return next;
+      if (!("approvalRequest" in next)) return next;
       one.open = next;
       one.asked = Promise.withResolvers();
       one.id = crypto.randomUUID();
@@ -114,7 +114,7 @@ export function createElicitations({ canAnswer = true }: ElicitationOptions = {}
       one.timer.unref();
       return inputRequired({
         requestState: one.id,
-        inputRequests: { [ANSWER_KEY]: inputRequired.elicit(createApprovalForm(next.effect)) },
+        inputRequests: { [ANSWER_KEY]: inputRequired.elicit(createApprovalForm(next.approvalRequest)) },
       });
     },
     close() {
@@ -128,13 +128,13 @@ function startHeldCall(start: StartServedCall, waiting: ServerContext, canBeAske
   const one: Omit<HeldCall, "result"> = { asked: Promise.withResolvers(), waiting, controller };
   let before: Promise<unknown> = Promise.resolve();
   // One question at a time, in order.
-  const approve: Approve = (effect, { signal }) => {
+  const approve: Approve = (request, { signal }) => {
     const approval = before.then(async () => {
       const { promise, resolve } = Promise.withResolvers<Approval>();
       signal.addEventListener("abort", () => resolve(CANCELED_APPROVAL), { once: true });
       if (signal.aborted) return CANCELED_APPROVAL;
-      if (!canShowInput(effect)) return undefined; // An input that cannot be shown in full cannot be approved here.
-      one.asked.resolve({ effect, answer: resolve });
+      if (!canShowInput(request)) return undefined; // An input that cannot be shown in full cannot be approved here.
+      one.asked.resolve({ approvalRequest: request, answer: resolve });
       return promise;
     });
     before = approval;
@@ -158,13 +158,13 @@ const EXPIRED_CALL: ResultEnvelope = {
 /** Sends a server request. Only the older revisions have them. */
 async function elicitApproval(
   { mcpReq }: ServerContext,
-  effect: ApprovalRequest,
+  request: ApprovalRequest,
   signal: AbortSignal,
 ): Promise<Approval> {
   try {
     // Sent on the stream of the call: not every client has another.
     const options = { signal, timeout: ANSWER_TIMEOUT_MS, relatedRequestId: mcpReq.id };
-    return parseApproval(await mcpReq.elicitInput(createApprovalForm(effect), options));
+    return parseApproval(await mcpReq.elicitInput(createApprovalForm(request), options));
   } catch (error) {
     return { isApproved: false, reason: `the client could not ask the user: ${getErrorMessage(error)}` };
   }
@@ -183,8 +183,8 @@ function canElicit(mcp: McpServer, { mcpReq }: ServerContext): boolean {
 }
 
 /** Creates the form with all information that an approval needs. */
-function createApprovalForm(effect: ApprovalRequest): ElicitRequestFormParams {
-  const { skill, tool, what, where, amount, isReversible, on, input, from, isOnce } = effect;
+function createApprovalForm(request: ApprovalRequest): ElicitRequestFormParams {
+  const { skill, tool, what, where, amount, isReversible, on, input, from, isOnce } = request;
   const shown = JSON.stringify(input) ?? "";
   const rows: [string, string | undefined][] = [
     ["what", what],
@@ -193,7 +193,7 @@ function createApprovalForm(effect: ApprovalRequest): ElicitRequestFormParams {
     ["how much", amount],
     ["undo", isReversible === undefined ? undefined : isReversible ? "possible" : "not possible"],
     ["asked by", skill === "" ? undefined : `the skill ${skill}`],
-    ["because", from ? undefined : effect.reason],
+    ["because", from ? undefined : request.reason],
     ["input", shown === "{}" ? undefined : shown],
   ];
   const lines = rows.flatMap(([label, value]) => (value ? [`${label}: ${sanitizeLine(value, MAX_INPUT_LENGTH)}`] : []));

@@ -102,7 +102,7 @@ export function createMcpServerHandle(
     listings = () => new WeakMap(),
     note = () => undefined,
   } = shared;
-  const leftOut = async () => {
+  const listOmitted = async () => {
     const client = findListingClient(clientName);
     return (client && (await shared.listedByClient?.(client))) ?? new Set<string>();
   };
@@ -134,7 +134,7 @@ export function createMcpServerHandle(
       before: options.instructions,
       after: note(),
       loadDescription: formatLoadDescription(session),
-      omitted: await leftOut(),
+      omitted: await listOmitted(),
     });
   trackClient(mcp, {
     onClient(name) {
@@ -163,7 +163,7 @@ export function createMcpServerHandle(
     note,
     clientName: () => clientName,
     async list() {
-      const names = await leftOut();
+      const names = await listOmitted();
       const room = getListingRoom(clientName).toolResult - LIST_OVERHEAD - (note() ?? "").length;
       return session.listSkills({
         room,

@@ -63,7 +63,7 @@ export const SERVER_TOOLS: Readonly<Record<string, ServerToolRow>> = {
     scope: "list",
     alwaysLoad: true,
     output: createListOutput(
-      { name: TEXT_SCHEMA, description: TEXT_SCHEMA, why: TEXT_SCHEMA },
+      { name: TEXT_SCHEMA, description: TEXT_SCHEMA, reason: TEXT_SCHEMA },
       "no skill matches; call list_skills to see all skills",
     ),
   },
@@ -275,7 +275,7 @@ function suggestNextStep(
   { tool, skill }: Pick<RequestedCall, "tool" | "skill">,
 ): string {
   if (session.tools.some(({ name }) => name === tool)) return "call it directly, if it is in your list of tools";
-  const why = session.catalog.leftOut?.(skill);
+  const why = session.catalog.explainExclusion?.(skill);
   if (why) return formatProblem(why);
   const isLoaded = session.active.some(({ name }) => name === skill);
   if (!isLoaded && session.listVisible().some(({ name }) => name === skill))

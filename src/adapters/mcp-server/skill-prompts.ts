@@ -173,7 +173,7 @@ function completeValue(all: readonly string[], value: string): CompleteResult {
 }
 
 function createUnknownNameError(session: Session, what: "prompt" | "skill", name: string): ProtocolError {
-  const why = session.catalog.leftOut?.(name);
+  const why = session.catalog.explainExclusion?.(name);
   if (why) return createInvalidParamsError(formatProblem(why));
   const near = findNearest(name, listPromptNames(session));
   return createInvalidParamsError(
@@ -239,10 +239,10 @@ export async function formatServedListing(
   room: McpTextLimits,
   options: ServedListingOptions,
 ): Promise<ServedListing> {
-  const { before, loadDescription, omitted: leftOut = NO_NAMES } = options;
-  const note = formatOmittedNote(session, leftOut);
+  const { before, loadDescription, omitted = NO_NAMES } = options;
+  const note = formatOmittedNote(session, omitted);
   const after = [note === undefined ? "" : `(${note})`, options.after ?? ""].filter(isNonEmpty).join("\n\n");
-  const isLeftOut = ({ name }: Skill) => leftOut.has(name);
+  const isLeftOut = ({ name }: Skill) => omitted.has(name);
   const list = (max: number) => session.formatListing({ room: max, isOmitted: isLeftOut });
   // The static list has its own sentences on when to invoke a skill.
   const heading = session.disclosureMode === "static" ? "" : session.isReadOnly ? HEADING : HEADING + TOOLS_NOTE;

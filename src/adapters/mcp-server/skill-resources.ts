@@ -284,17 +284,17 @@ interface SkillMaterial {
 async function createPublishedEntry({ skill, name, manifest, paths }: SkillMaterial): Promise<PublishedSkill> {
   const uri = formatSkillUri(name);
   const resources: SkillResourceEntry[] = [createResourceEntry(uri, manifest.bytes)];
-  const leftOut: { path: string; why: string }[] = [];
+  const omitted: { path: string; why: string }[] = [];
   let room = PUBLISH_LIMITS.bytes - manifest.bytes.length;
   for (const { path, size } of paths) {
-    const leaveOut = (why: string) => leftOut.push({ path, why });
+    const omit = (why: string) => omitted.push({ path, why });
     const at = formatSkillFileUri(name, path);
-    if (at === undefined) leaveOut("its name cannot be part of a URI");
-    else if (resources.length >= PUBLISH_LIMITS.files || size > room) leaveOut(OVER_LIMIT_REASON);
+    if (at === undefined) omit("its name cannot be part of a URI");
+    else if (resources.length >= PUBLISH_LIMITS.files || size > room) omit(OVER_LIMIT_REASON);
     else {
       const bytes = await readPublishedFile(skill, path);
-      if (!bytes) leaveOut(UNREADABLE_REASON);
-      else if (bytes.length > room) leaveOut(OVER_LIMIT_REASON);
+      if (!bytes) omit(UNREADABLE_REASON);
+      else if (bytes.length > room) omit(OVER_LIMIT_REASON);
       else {
         room -= bytes.length;
         resources.push(createResourceEntry(at, bytes));
@@ -302,10 +302,10 @@ async function createPublishedEntry({ skill, name, manifest, paths }: SkillMater
     }
   }
   const entry = { uri, frontmatter: manifest.frontmatter, resources };
-  const [first] = leftOut;
+  const [first] = omitted;
   if (!first) return { entry };
-  const which = leftOut.length === 1 ? "" : ", the first one";
-  const notice = `Skill '${sanitizeLine(skill.name, 64)}' is served over MCP without ${formatCount(leftOut.length, "file")} of ${formatNumber(paths.length + 1)}${which} "${sanitizeLine(first.path, 200)}": ${first.why}`;
+  const which = omitted.length === 1 ? "" : ", the first one";
+  const notice = `Skill '${sanitizeLine(skill.name, 64)}' is served over MCP without ${formatCount(omitted.length, "file")} of ${formatNumber(paths.length + 1)}${which} "${sanitizeLine(first.path, 200)}": ${first.why}`;
   return { entry, notice };
 }
 

@@ -48,7 +48,7 @@ export interface SkillServer {
   /** Returns the skills that a client's model or user may see. */
   listVisible(): readonly Skill[];
   /** Returns the texts that list the skills for a client, and the omitted names that the client lists itself. */
-  createListing(client: ListingClient): Promise<ServedListing & { leftOut: readonly string[] }>;
+  createListing(client: ListingClient): Promise<ServedListing & { omitted: readonly string[] }>;
   /** The skills that are not served because they are not trusted, or not in their current version. */
   readonly untrusted: readonly Skill[];
 }
@@ -79,7 +79,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
   // One object for all sessions while it is unchanged: data derived from a catalog, such as its index, is computed once.
   let last: { of: Catalog; names: string; catalog: Catalog; untrusted: readonly Skill[] } | undefined;
   /** Evaluated on each call: a session keeps an unchanged catalog. */
-  const leftOut = (name: string) => {
+  const explainExclusion = (name: string) => {
     const skill = last?.of.find(name);
     return skill && isWanted(skill) ? textTrust(skill) : undefined;
   };
@@ -93,7 +93,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
         of,
         names,
         untrusted,
-        catalog: { ...narrowed, leftOut, reload: async () => narrow(await shared.reload()) },
+        catalog: { ...narrowed, explainExclusion, reload: async () => narrow(await shared.reload()) },
       };
     }
     return last.catalog;
@@ -120,7 +120,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
   };
   const lists = new WeakMap<Catalog, Map<ListingClient, Promise<ReadonlySet<string>>>>();
   /** Computed once for each catalog: it reads the folders' contents. */
-  const leftOutFor = (client: ListingClient) => {
+  const findOmitted = (client: ListingClient) => {
     const of = last?.of ?? found;
     const known = lists.get(of) ?? new Map<ListingClient, Promise<ReadonlySet<string>>>();
     const names = known.get(client) ?? Promise.resolve(listedByClient(client, of));
@@ -179,18 +179,18 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
     },
     async createListing(client) {
       const session = openSession(catalog, host, choices);
-      const leftOut = await leftOutFor(client);
+      const omitted = await findOmitted(client);
       const texts = {
         before: rest.instructions,
         after: note(),
         loadDescription: formatLoadDescription(session),
-        omitted: leftOut,
+        omitted,
       };
       const names = session.listVisible().map(({ name }) => name);
       const { mcp } = CLIENT_LISTINGS[client];
       return {
         ...(await formatServedListing(session, mcp, texts)),
-        leftOut: names.filter((name) => leftOut.has(name)),
+        omitted: names.filter((name) => omitted.has(name)),
       };
     },
     async open({ isStateless = false, caller } = {}) {
@@ -215,7 +215,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
       const server = createMcpServerHandle(
         session,
         { ...rest, isStateless },
-        { elicitations: asking, note, listedByClient: leftOutFor, scopes: caller?.scopes, ...shared },
+        { elicitations: asking, note, listedByClient: findOmitted, scopes: caller?.scopes, ...shared },
       );
       live.add(server);
       const release = () => {
@@ -277,7 +277,7 @@ function findLoadProblem(
   const skill = catalog.find(name);
   if (skill) return skill.manifest.context === "fork" && canUse ? createAutoRunError(name) : undefined;
   if (!found.has(name)) return createSkillNotFoundError(name, found.names());
-  const why = catalog.leftOut?.(name);
+  const why = catalog.explainExclusion?.(name);
   if (why) return new SkillError(why.code, why);
   return new SkillError("not-found", { message: `Skill '${name}' is not in --only`, fix: "add it to --only" });
 }

@@ -74,7 +74,7 @@ export const lockPolicy: Policy = (skill, host) => {
   return {
     code: "changed",
     kind: "access",
-    message: `Skill '${skill.name}' differs from the added version: ${formatCount(state.drift.length, "file")} changed`,
+    message: `Skill '${skill.name}' differs from the added version: ${formatCount(state.changes.length, "file")} changed`,
     fix: "review the difference and accept or reject it",
     commands: [`skillet trust ${quoteIfNeeded(skill.name)}`],
   };
@@ -153,8 +153,8 @@ export function formatConfiguredAccess(skill: Skill, host: Host): string {
 
 function denyUnassigned(skill: Skill, host: Host): Denial {
   const { source, folder, file } = skill.origin;
-  const place = folder ?? file;
-  const from = `${source}${place === undefined ? "" : ` (${shortenHomePath(place, host)})`}`;
+  const location = folder ?? file;
+  const from = `${source}${location === undefined ? "" : ` (${shortenHomePath(location, host)})`}`;
   return {
     code: "secret-not-approved",
     kind: "setup",
@@ -166,11 +166,13 @@ function denyUnassigned(skill: Skill, host: Host): Denial {
 
 function denyOtherSource(skill: Skill, owner: SecretOwner, host: Host): Denial {
   const { source, folder, file } = skill.origin;
-  const place = folder ?? file;
-  const isThere = owner.place === place; // Another copy has replaced it.
-  const was = isThere ? owner.from : owner.place === "" ? undefined : shortenHomePath(owner.place, host);
+  const location = folder ?? file;
+  const isThere = owner.location === location; // Another copy has replaced it.
+  const was = isThere ? owner.from : owner.location === "" ? undefined : shortenHomePath(owner.location, host);
   const from = `${owner.source}${was === undefined ? "" : ` (${was})`}`;
-  const to = isThere ? "another source" : `${source}${place === undefined ? "" : ` (${shortenHomePath(place, host)})`}`;
+  const to = isThere
+    ? "another source"
+    : `${source}${location === undefined ? "" : ` (${shortenHomePath(location, host)})`}`;
   return {
     code: "secret-other-source",
     kind: "setup",
@@ -192,13 +194,13 @@ export function createTextTrust(host: Host): (skill: Skill) => Problem | undefin
     if (untrusted && skill.origin.scope === "workspace") return createNotApprovedProblem(skill);
     if (untrusted || host.trust?.getStatus(skill) !== "trusted") return untrusted;
     if (skill.origin.remote) return undefined; // Each file is verified when it is read, so it is the trusted version.
-    const place = getSkillLocation(skill);
+    const location = getSkillLocation(skill);
     // The current files: an added skill is served by its path before the sources are read again.
     const stamp = `${host.trust.getEntry(skill)?.at} ${fingerprintPaths(listSkillPaths(skill, listSkillFiles(skill.origin).files))}`;
-    const before = known.get(place);
+    const before = known.get(location);
     if (before?.stamp === stamp) return before.why;
     const why = isAsTrusted(skill, host) ? undefined : createNotTrustedProblem(skill);
-    known.set(place, { stamp, why });
+    known.set(location, { stamp, why });
     return why;
   };
 }

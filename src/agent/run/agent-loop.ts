@@ -114,7 +114,7 @@ export async function runAgent(agent: AgentContext): Promise<RunResult> {
     workspace: host.workspace === undefined ? undefined : shortenHomePath(host.workspace, host),
     approvedKeys: new Set(),
     taint: createAgentTaint(agent),
-    allowedFolders: [host.workspace, agent.owner?.place, WORKSPACE_FOLDER, SANDBOX_SKILL_FOLDER].filter(
+    allowedFolders: [host.workspace, agent.owner?.location, WORKSPACE_FOLDER, SANDBOX_SKILL_FOLDER].filter(
       Boolean,
     ) as string[],
     limits: { iterations: bounds.maxIterations, toolSeconds: host.settings.limits.toolSeconds },

@@ -34,7 +34,7 @@ export interface RunResult {
   /** Problems to look at even though the skill ran. */
   warnings: readonly Problem[];
   /** The approval request that the run waits for. */
-  effect?: ApprovalRequest;
+  approvalRequest?: ApprovalRequest;
   /** The error, if one occurred. */
   error?: Problem;
   source?: string;

@@ -94,7 +94,7 @@ export async function runWithJournal(
 const RUN_CANCELLED: Problem = { code: "run-cancelled", message: "The run was cancelled", fix: "" };
 
 /** The reason why a run was suspended: it waits for an approval, or its journal cannot be written. */
-type RunHalt = { effect: ApprovalRequest } | { error: Problem };
+type RunHalt = { approvalRequest: ApprovalRequest } | { error: Problem };
 
 /** Stop reasons after which a run can be resumed: it was stopped, or something it needs was missing. */
 const RESUMABLE_STOPS: ReadonlySet<RunResult["stop"]> = new Set(["aborted", "error"]);
@@ -194,7 +194,8 @@ class JournalStepRunner {
     const known = journal?.getAnswer(name);
     // An approval covers only the request that was shown. A call that is already done needs none.
     const isDone = journal?.getStep(name.replace(/approval:(?=[^/]*$)/, "tool:")) !== undefined;
-    if (known && (isDone || isSameRequest(known.effect, ask.request))) return { request: ask.request, ...known };
+    if (known && (isDone || isSameRequest(known.approvalRequest, ask.request)))
+      return { request: ask.request, ...known };
     let recorded: Promise<unknown> | undefined;
     const onRequested = () => {
       if (!recorded) ask.onRequested();
@@ -206,7 +207,9 @@ class JournalStepRunner {
     /** Returns the answer that another process gave to this request. */
     const findAnswer = () => {
       const answer = journal?.getAnswer(name);
-      return answer && answer !== known && isSameRequest(answer.effect, ask.request) ? answer.approval : undefined;
+      return answer && answer !== known && isSameRequest(answer.approvalRequest, ask.request)
+        ? answer.approval
+        : undefined;
     };
     const look = () => {
       const answer = findAnswer();
@@ -232,7 +235,7 @@ class JournalStepRunner {
     onRequested();
     await recorded;
     this.#check();
-    this.#halt = { effect: ask.request };
+    this.#halt = { approvalRequest: ask.request };
     throw createHaltedError();
   }
 
@@ -322,7 +325,7 @@ function createHaltedError(): SkillError {
 
 /** Compares two requests without their origins: text that was read in an earlier process and is not read again is unknown now. */
 function isSameRequest(a: ApprovalRequest | undefined, b: ApprovalRequest): boolean {
-  const whole = ({ from: _, ...effect }: ApprovalRequest) => JSON.stringify(effect);
+  const whole = ({ from: _, ...request }: ApprovalRequest) => JSON.stringify(request);
   return a !== undefined && whole(a) === whole(b);
 }
 
@@ -338,12 +341,16 @@ function findOpenRuns(journal: Journal | undefined) {
 }
 
 /** Creates the stop reason and the content of a suspended run. */
-function createHaltResult(halt: RunHalt): Pick<RunResult, "stop" | "content" | "error" | "effect"> {
+function createHaltResult(halt: RunHalt): Pick<RunResult, "stop" | "content" | "error" | "approvalRequest"> {
   if ("error" in halt) {
     return { stop: "error", error: halt.error, content: `[${formatProblem(halt.error)}]` };
   }
-  const { what, tool } = halt.effect;
-  return { stop: "waiting", effect: halt.effect, content: `[Waiting for approval: ${tool}, ${what}]` };
+  const { what, tool } = halt.approvalRequest;
+  return {
+    stop: "waiting",
+    approvalRequest: halt.approvalRequest,
+    content: `[Waiting for approval: ${tool}, ${what}]`,
+  };
 }
 
 interface RefusedRunContext {

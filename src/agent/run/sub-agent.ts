@@ -192,7 +192,7 @@ async function runPreparedAgent(
     // Completing the run is always allowed.
     findRevocation: (tool) =>
       tool === COMPLETE_TOOL ? undefined : (findRevocation() ?? findToolRevocation(tool, host)),
-    owner: { name: skill.name, source: skill.origin.source, place: getSkillLocation(skill) },
+    owner: { name: skill.name, source: skill.origin.source, location: getSkillLocation(skill) },
     context: {
       env: Object.fromEntries(secrets),
       ...(sandbox ? { createSandbox: (callId) => createToolSandbox(sandbox, callId) } : {}),

@@ -185,7 +185,7 @@ function createCallOptions(
   const skill = owner ?? options.owner;
   const id = formatCallId(at);
   let count = 0;
-  const isOwn = skill?.place === options.owner?.place && skill?.name === options.owner?.name;
+  const isOwn = skill?.location === options.owner?.location && skill?.name === options.owner?.name;
   return {
     ...(context.createSandbox ? { sandbox: context.createSandbox(id) } : {}),
     ...(isOwn && context.env ? { env: context.env } : {}),
@@ -230,15 +230,15 @@ function findCallRefusal(options: AgentLoopOptions, tool: Tool | undefined, call
 function requestRunApproval(
   steps: StepRunner,
   options: AgentLoopOptions,
-  effect: ApprovalRequest,
+  request: ApprovalRequest,
   at: CallPosition,
 ): Promise<AnsweredApproval> {
-  const about = { ...at, tool: effect.tool };
+  const about = { ...at, tool: request.tool };
   return steps.requestApproval(`approval:${formatCallId(at)}`, {
-    request: effect,
+    request,
     signal: options.signal,
     redact: (text) => options.redactor.redact(text),
-    onRequested: () => emitRunEvent(steps, options, { type: "approval-requested", ...about, effect }),
+    onRequested: () => emitRunEvent(steps, options, { type: "approval-requested", ...about, approvalRequest: request }),
     onAnswered: (given) => emitRunEvent(steps, options, { type: "approval-decided", ...about, ...given }),
   });
 }

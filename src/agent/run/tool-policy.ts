@@ -132,15 +132,15 @@ export async function createApprovalRequest(
     changes?.on === "workspace" && isToolCallGranted(toolPolicies.at(-1)?.declared ?? [], tool.name, input);
   const from = findTaintOrigins(options, { tool, input, isMutating: changes?.on === "outside" });
   if (unlisted === undefined && from.length === 0 && (changes === undefined || isSaid)) return undefined;
-  const { name: skill = options.skill, source = "", place = "" } = tool.owner ?? options.owner ?? {};
+  const { name: skill = options.skill, source = "", location = "" } = tool.owner ?? options.owner ?? {};
   const say = (text: unknown) => sanitizeLine(redactor.redact(String(text)), 500);
   const { what, amount, isReversible } = changes ?? {};
   // Approval for the workspace does not cover a call that the skill did not declare.
   const on = unlisted === undefined ? (changes?.on ?? "other") : "other";
   // A tool does not decide which workspace is shown.
   const where = on === "workspace" ? options.workspace : changes?.where;
-  const effect: ApprovalRequest = {
-    ...{ run, skill, source, place, tool: tool.name, on },
+  const request: ApprovalRequest = {
+    ...{ run, skill, source, location, tool: tool.name, on },
     input: redactInput(input, redactor),
     what: say(what ?? summarizeInput(input) ?? tool.description),
     ...(where === undefined ? {} : { where: say(where) }),
@@ -149,7 +149,7 @@ export async function createApprovalRequest(
     reason: unlisted === undefined ? APPROVAL_REASONS[on] : say(unlisted),
     ...(from.length === 0 ? {} : { reason: `its input comes from: ${from.join(", ")}`, from, isOnce: true }),
   };
-  return approvedKeys.has(getApprovalKey(effect)) ? undefined : effect;
+  return approvedKeys.has(getApprovalKey(request)) ? undefined : request;
 }
 
 /** Returns the origins of untrusted text in the parts of the input that it may not decide. */
@@ -214,15 +214,15 @@ export const NO_APPROVER: Approval = { isApproved: false, reason: "no approver i
 /** Returns the stored approval or asks the user. Resolves with undefined if no one can be asked. */
 export async function requestApproval(
   { approve, approvals }: Pick<Host, "approve" | "approvals">,
-  { request: effect, signal, redact: hide, onRequested, onAnswered }: RequestApprovalOptions,
+  { request, signal, redact: hide, onRequested, onAnswered }: RequestApprovalOptions,
 ): Promise<Approval | undefined> {
-  if (await approvals?.isAlwaysApproved(effect)) return { isApproved: true, scope: "always" };
+  if (await approvals?.isAlwaysApproved(request)) return { isApproved: true, scope: "always" };
   if (!approve) return undefined;
   onRequested();
-  const word = await raceWithAbort(callApprove(approve, effect, signal), signal);
+  const word = await raceWithAbort(callApprove(approve, request, signal), signal);
   if (word === undefined) return undefined;
-  const approval = limitApprovalToOnce(effect, parseApproval(word, createLineRedactor(hide)));
-  const kept = await storeApproval(approvals, effect, approval);
+  const approval = limitApprovalToOnce(request, parseApproval(word, createLineRedactor(hide)));
+  const kept = await storeApproval(approvals, request, approval);
   onAnswered(kept);
   return kept;
 }
@@ -235,12 +235,12 @@ function limitApprovalToOnce({ isOnce }: ApprovalRequest, approval: Approval): A
 /** Stores a permanent approval. If that fails, it holds for this run. */
 async function storeApproval(
   approvals: Host["approvals"],
-  effect: ApprovalRequest,
+  request: ApprovalRequest,
   approval: Approval,
 ): Promise<Approval> {
   if (!approval.isApproved || approval.scope !== "always") return approval;
   try {
-    await approvals?.add(effect);
+    await approvals?.add(request);
     return approval;
   } catch {
     return { ...approval, scope: "run" };
@@ -250,11 +250,11 @@ async function storeApproval(
 /** Calls the host's `approve`. An error counts as a denial. */
 async function callApprove(
   approve: Approve,
-  effect: ApprovalRequest,
+  request: ApprovalRequest,
   signal: AbortSignal,
 ): Promise<Approval | undefined> {
   try {
-    return await approve(effect, { signal });
+    return await approve(request, { signal });
   } catch (error) {
     return { isApproved: false, reason: `asking for approval failed: ${getErrorMessage(error)}` };
   }

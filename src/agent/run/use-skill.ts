@@ -278,7 +278,7 @@ async function findUnreadyCapabilities(
 
 /** Describes an unknown skill: it was skipped, is broken, or a similar visible name is suggested. */
 export function describeUnknownSkill(name: string, catalog: Catalog, host: Host): Problem {
-  const why = catalog.leftOut?.(name) ?? describeBrokenSkill(name, catalog);
+  const why = catalog.explainExclusion?.(name) ?? describeBrokenSkill(name, catalog);
   if (why) return why;
   const { skills } = catalog;
   const isKnown = (skill: Skill) => isInvocableBy("model", skill) && findFirstDenial(skill, host)?.kind !== "access";

@@ -105,7 +105,7 @@ function createAllTools(state: SessionState): readonly Tool[] {
         const skills = matches.slice(0, max).map(({ skill, reasons }) => ({
           name: sanitizeLine(skill.name, 64),
           description: describeSkill(skill),
-          why: reasons
+          reason: reasons
             .slice(0, 10)
             .map(({ kind, text, weak }) => `${weak ? "weak " : ""}${kind}: ${sanitizeLine(text, 200)}`)
             .join("; "),
@@ -323,7 +323,7 @@ function getRunToolName({ name }: Skill): string {
 }
 
 function getToolOwner({ name, origin: { source, folder, file } }: Skill): NonNullable<Tool["owner"]> {
-  return { name, source, place: folder ?? file ?? "" };
+  return { name, source, location: folder ?? file ?? "" };
 }
 
 interface CheckToolRequest {
@@ -369,7 +369,7 @@ async function checkSkillForModel(
     return createCheckReport([checkText(await toSkillMd(named), { profile })], kind, profile);
   const file = named ? named.origin.file : findBrokenSkill(catalog, skill ?? "")?.file;
   if (file !== undefined) return createPathReport(file, kind, { profile, skillsFolders });
-  const why = catalog.leftOut?.(skill ?? "");
+  const why = catalog.explainExclusion?.(skill ?? "");
   return why
     ? createCheckRefusal(why.code, formatProblem(why))
     : createCheckRefusal("not-found", `Skill '${sanitizeLine(skill ?? "", 64)}' not found`);

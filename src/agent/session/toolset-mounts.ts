@@ -186,7 +186,7 @@ class ToolsetMount {
       if (trustPolicy(this.#skill, this.#host) || (this.#host.trust?.findChanges(this.#skill, copy) ?? []).length > 0)
         return;
       const { name, origin } = this.#skill;
-      const owner = { name, source: origin.source, place: getSkillLocation(this.#skill) };
+      const owner = { name, source: origin.source, location: getSkillLocation(this.#skill) };
       const { home, env } = this.#host;
       const known = readCachedTools(home ?? getSkilletHome(env ?? process.env), copy.digest) ?? [];
       this.#tools = known.map(({ name: id, description, inputSchema, hasEffect }) =>

@@ -185,11 +185,11 @@ export async function createRunBroker(given: RunBrokerOptions): Promise<Broker |
   const { createBroker } = await import("../../capabilities/capability-broker.ts"); // Loaded only when a skill has capabilities.
   const whose = { run: given.id, skill: skill.name };
   const hide = (text: string) => redactor.redact(text);
-  const ask = async (name: string, effect: ApprovalRequest, asking: AbortSignal, callId: string) => {
-    const about = { step: Number.parseInt(callId, 10) || 0, tool: effect.tool };
+  const ask = async (name: string, request: ApprovalRequest, asking: AbortSignal, callId: string) => {
+    const about = { step: Number.parseInt(callId, 10) || 0, tool: request.tool };
     const { approval } = await steps.requestApproval(name, {
-      ...{ request: effect, signal: asking, redact: hide },
-      onRequested: () => emitRunEvent(steps, whose, { type: "approval-requested", ...about, effect }),
+      ...{ request, signal: asking, redact: hide },
+      onRequested: () => emitRunEvent(steps, whose, { type: "approval-requested", ...about, approvalRequest: request }),
       onAnswered: (word) => emitRunEvent(steps, whose, { type: "approval-decided", ...about, ...word }),
     });
     return approval;

@@ -133,7 +133,7 @@ function createThreadStart(
   skill: Skill,
   { root, digests, toolsets }: Pick<ThreadStart, "root" | "digests" | "toolsets">,
 ): ThreadStart {
-  const owner = { name: skill.name, source: skill.origin.source, place: getSkillLocation(skill) };
+  const owner = { name: skill.name, source: skill.origin.source, location: getSkillLocation(skill) };
   return {
     root,
     digests,

@@ -200,8 +200,11 @@ function throwBlocked(at: string): never {
 /** Returns a digest of the current content of a workspace path. */
 export function digestCurrent(root: string, path: string): string {
   try {
-    return withSafeParent(root, path, (place) => {
-      const [folder, name] = [place.slice(0, place.lastIndexOf("/")), place.slice(place.lastIndexOf("/") + 1)];
+    return withSafeParent(root, path, (location) => {
+      const [folder, name] = [
+        location.slice(0, location.lastIndexOf("/")),
+        location.slice(location.lastIndexOf("/") + 1),
+      ];
       return readEntryStats(folder, name) ? digestPath(folder, name) : NOTHING_DIGEST;
     });
   } catch {
@@ -240,19 +243,19 @@ interface ReviewContext {
 export function createChangeReview({ run, skill, host, steps, redactor, signal }: ReviewContext): ReviewChanges {
   return async (held) => {
     if (signal.aborted) return false;
-    const about = { run, source: skill.origin.source, place: getSkillLocation(skill) };
-    const effect = createHeldRequest(held, {
+    const about = { run, source: skill.origin.source, location: getSkillLocation(skill) };
+    const request = createHeldRequest(held, {
       ...about,
       hiding: redactor,
       where: shortenHomePath(held.workspace, host),
     });
-    const at = { step: 0, tool: effect.tool };
+    const at = { step: 0, tool: request.tool };
     const subject = { run, skill: skill.name };
     const approval = await steps.ask({
-      request: effect,
+      request,
       signal,
       redact: (text) => redactor.redact(text),
-      onRequested: () => emitRunEvent(steps, subject, { type: "approval-requested", ...at, effect }),
+      onRequested: () => emitRunEvent(steps, subject, { type: "approval-requested", ...at, approvalRequest: request }),
       onAnswered: (answer) => emitRunEvent(steps, subject, { type: "approval-decided", ...at, ...answer }),
     });
     return approval?.isApproved === true;
@@ -266,11 +269,11 @@ export function createHeldRequest(
     hiding: redactor,
     where,
     ...about
-  }: { hiding: Redactor; where: string } & Partial<Pick<ApprovalRequest, "run" | "source" | "place">>,
+  }: { hiding: Redactor; where: string } & Partial<Pick<ApprovalRequest, "run" | "source" | "location">>,
 ): ApprovalRequest {
   const diffs = Object.fromEntries(changes.map(({ path, change, diff }) => [`${path} (${change})`, diff]));
   return {
-    ...{ run: "", skill, source: "", place: "", ...about },
+    ...{ run: "", skill, source: "", location: "", ...about },
     tool: "workspace",
     on: "workspace",
     input: redactInput(diffs, redactor),

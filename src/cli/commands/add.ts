@@ -331,7 +331,7 @@ async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Pro
     throw new SkillError("lock-missing", { message: "There is no lock file", fix: formatNothingAdded(locked) });
   const stamps = createFingerprintCache(around.skilletHome);
   const verified = entries.map(([name, entry]) => verifySkill(place, name, entry, stamps));
-  const wrong = verified.filter(({ is }) => is !== "as-locked" && is !== "missing");
+  const wrong = verified.filter(({ is }) => is !== "unchanged" && is !== "missing");
   const missing = entries.filter(([name]) => verified.some((one) => one.name === name && one.is === "missing"));
   const outcome: FrozenOutcome = { count: entries.length, wrong, added: [], problems: [] };
   const finish = (more: Partial<FrozenOutcome>) => reportFrozen({ ...outcome, ...more }, { io, options, locked });
@@ -425,8 +425,8 @@ function reportFrozen(outcome: FrozenOutcome, { io, options, locked: { place } }
   const error = createPrinter(io.stderr, io.env);
   for (const one of wrong) {
     error.line`${error.red("✗")} ${error.bold(one.name)} does not match its lock file`;
-    if (one.is === "changed") printLockChanges(error, one.drift);
-    if (one.is === "unreadable") error.line`    ${one.why}`;
+    if (one.is === "changed") printLockChanges(error, one.changes);
+    if (one.is === "unreadable") error.line`    ${one.reason}`;
   }
   if (wrong.length > 0) {
     const command = wrong.length === 1 ? `skillet trust ${wrong[0]?.name}` : "skillet trust NAME";

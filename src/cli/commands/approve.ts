@@ -110,25 +110,26 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   const held = readHeldChanges(skilletHome, given);
   if (held) return approveHeld(io, held, options);
   const run = await findWaitingRun(runs, given);
-  const { effect } = run;
+  const { approvalRequest: request } = run;
   requireKnownFormat(run);
-  if (!isAsking(run) || !effect) throw createNotWaitingError(run);
+  if (!isAsking(run) || !request) throw createNotWaitingError(run);
   if (options.details) {
-    printApprovalRequest(createPrinter(io.stdout, io.env), effect, getUserHome(io.env), { isWhole: true });
+    printApprovalRequest(createPrinter(io.stdout, io.env), request, getUserHome(io.env), { isWhole: true });
     return EXIT.fine;
   }
-  const approval = createApproval({ ...options, ...(await askForReason(io, options)) }, effect);
+  const approval = createApproval({ ...options, ...(await askForReason(io, options)) }, request);
   const isAsked = approval.isApproved && !options.yes;
   const out = createPrinter(io.stderr, io.env);
-  const isShown = isAsked || !options.json ? printApprovalRequest(out, effect, getUserHome(io.env)) : true;
-  const isRead = isShown || !isAsked || (await isInputReviewed(io, out, effect));
-  if (isAsked && !(isRead && (await isConfirmed(io, formatConfirmation(approval, effect))))) {
+  const isShown = isAsked || !options.json ? printApprovalRequest(out, request, getUserHome(io.env)) : true;
+  const isRead = isShown || !isAsked || (await isInputReviewed(io, out, request));
+  if (isAsked && !(isRead && (await isConfirmed(io, formatConfirmation(approval, request))))) {
     throw createUndecidedError(io, run);
   }
-  await answerRequest({ runs, approvals }, { id: run.id, effect }, approval);
-  if (options.json && !options.resume) printJson(io.stdout, { run: run.id, effect, ...approval });
+  await answerRequest({ runs, approvals }, { id: run.id, approvalRequest: request }, approval);
+  if (options.json && !options.resume) printJson(io.stdout, { run: run.id, approvalRequest: request, ...approval });
   const isResumed = options.resume === true && run.owner === undefined;
-  if (options.json && options.resume && !isResumed) printJson(io.stdout, { run: run.id, effect, ...approval });
+  if (options.json && options.resume && !isResumed)
+    printJson(io.stdout, { run: run.id, approvalRequest: request, ...approval });
   if (!options.json) printDecision(io, run, approval, isResumed);
   // `--yes` covers this request only: later ones ask again.
   const { yes: _, ...others } = options;
@@ -138,16 +139,16 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
 /** Records the answer to exactly this request. Throws a SkillError if the run asks for something else by now. */
 export async function answerRequest(
   { runs, approvals }: Pick<WaitingLists, "runs" | "approvals">,
-  { id, effect }: { id: string; effect: ApprovalRequest },
+  { id, approvalRequest: request }: { id: string; approvalRequest: ApprovalRequest },
   approval: Approval,
 ): Promise<void> {
-  await runs.answer(id, approval, effect);
-  if (approval.isApproved && approval.scope === "always") await approvals.add(effect);
+  await runs.answer(id, approval, request);
+  if (approval.isApproved && approval.scope === "always") await approvals.add(request);
 }
 
 /** Returns true if a run waits for an approval, or if its owner asks for one now. */
-export function isAsking({ state, effect }: RunSummary): boolean {
-  return effect !== undefined && (state === "waiting" || state === "running");
+export function isAsking({ state, approvalRequest: request }: RunSummary): boolean {
+  return request !== undefined && (state === "waiting" || state === "running");
 }
 
 /** Finds the run. `last` is the last waiting one. */
@@ -199,10 +200,15 @@ function formatConfirmation({ scope = "once" }: Approval, { on, tool }: Approval
 
 const SCOPE_LABELS = { once: "once", run: "for this run", always: "always" };
 
-function printDecision(io: CommandIo, { id, effect, owner }: RunSummary, approval: Approval, isResumed: boolean): void {
+function printDecision(
+  io: CommandIo,
+  { id, approvalRequest: request, owner }: RunSummary,
+  approval: Approval,
+  isResumed: boolean,
+): void {
   const { isApproved, scope = "once" } = approval;
   const out = createPrinter(io.stderr, io.env);
-  const reach = scope === "always" ? (effect?.on === "workspace" ? " in this folder" : " for this skill") : "";
+  const reach = scope === "always" ? (request?.on === "workspace" ? " in this folder" : " for this skill") : "";
   if (isApproved) out.line`${out.green("✓")} approved ${SCOPE_LABELS[scope]}${reach}: ${id}`;
   else out.line`${out.green("✓")} denied: ${id}; the model is informed and may try another way`;
   if (owner) out.line`  the run continues in ${owner.label}`;
@@ -234,8 +240,8 @@ async function printWaiting(io: CommandIo, { runs, approvals, held }: WaitingLis
     const out = createPrinter(io.stdout, io.env);
     printRunList(out, waiting, { hasInput: true });
     printHeldChanges(out, held, getUserHome(io.env));
-    for (const { skill, source, place, allowed } of always) {
-      const from = place === "" ? source : formatHomePath(place, getUserHome(io.env));
+    for (const { skill, source, location, allowed } of always) {
+      const from = location === "" ? source : formatHomePath(location, getUserHome(io.env));
       out.line`${out.green("✓")} always: ${out.bold(skill)}  ${allowed.map(formatAllowedEffect).join(", ")}  ${out.dim(from)}`;
     }
     const error = createPrinter(io.stderr, io.env);
@@ -248,8 +254,8 @@ async function printWaiting(io: CommandIo, { runs, approvals, held }: WaitingLis
   return problem === undefined ? EXIT.fine : EXIT.findings;
 }
 
-function formatAllowedEffect(effect: string): string {
-  return effect.replace(/^tool:/, "").replace(/^workspace:/, "changes in ");
+function formatAllowedEffect(request: string): string {
+  return request.replace(/^tool:/, "").replace(/^workspace:/, "changes in ");
 }
 
 async function forgetApprovals(
@@ -287,11 +293,11 @@ async function approveHeld(io: CommandIo, held: HeldChanges, options: ApproveHel
   const home = resolveCommandEnvironment(io, options).skilletHome;
   const isApproved = options.deny === undefined;
   const hiding = createHostRedactor(await discoverForCommand(io, options));
-  const effect = createHeldRequest(held, { hiding, where: formatHomePath(held.workspace, getUserHome(io.env)) });
+  const request = createHeldRequest(held, { hiding, where: formatHomePath(held.workspace, getUserHome(io.env)) });
   const isAsked = isApproved && !options.yes;
   const out = createPrinter(io.stderr, io.env);
-  const isShown = isAsked || !options.json ? printApprovalRequest(out, effect, getUserHome(io.env)) : true;
-  const isRead = isShown || !isAsked || (await isInputReviewed(io, out, effect));
+  const isShown = isAsked || !options.json ? printApprovalRequest(out, request, getUserHome(io.env)) : true;
+  const isRead = isShown || !isAsked || (await isInputReviewed(io, out, request));
   if (isAsked && !(isRead && (await isConfirmed(io, "Apply this to the workspace?"))))
     throw createHeldUndecidedError(io, held);
   if (isApproved) applyHeldChanges(home, held);

@@ -218,7 +218,7 @@ function isGrantingKey([table, name, key = ""]: readonly string[]): boolean {
 interface GrantChange {
   /** The message on the copy that receives the value. */
   message: string;
-  copy: { source: string; place: string } | null;
+  copy: { source: string; location: string } | null;
   isWarning: boolean;
   give(): void;
 }
@@ -235,23 +235,23 @@ async function prepareGrant(
   const choice = await chooseCopy(io, found, { name, copy: options.for, command });
   const trust = `skillet trust --secrets ${quoteIfNeeded(name)}`;
   const { grants, around } = found;
-  const where = ({ source, place }: { source: string; place: string }) =>
-    place === "" ? source : formatDisplayPath(place, around);
+  const where = ({ source, location }: { source: string; location: string }) =>
+    location === "" ? source : formatDisplayPath(location, around);
   if (choice.is === "none") {
     const message = `no skill '${name}' is found here, so the value is not granted to a copy yet: the next run asks, or run: ${trust}`;
     return { message, copy: null, isWarning: true, give: () => {} };
   }
   if (choice.is === "kept") {
-    const { source, place } = choice.owner;
+    const { source, location } = choice.owner;
     const here = found.catalog.find(name);
     const isOther = here !== undefined && !grants.isOwner(here, choice.owner);
     const message = `for the copy from ${where(choice.owner)}${isOther ? `, not for the one found here; to grant all values to that one: ${trust}` : ""}`;
-    return { message, copy: { source, place }, isWarning: isOther, give: () => {} };
+    return { message, copy: { source, location }, isWarning: isOther, give: () => {} };
   }
   const { skill } = choice;
   const before = grants.getOwner(name);
   const isMoved = before !== undefined && !grants.isOwner(skill, before);
-  const copy = { source: skill.origin.source, place: getSkillLocation(skill) };
+  const copy = { source: skill.origin.source, location: getSkillLocation(skill) };
   const message = `for the copy from ${where(copy)}${isMoved ? `; it also receives the earlier values, which ${where(before)} loses` : ""}`;
   return { message, copy, isWarning: isMoved, give: () => grants.grant(skill) };
 }
@@ -368,8 +368,8 @@ async function getConfig({ io, options, args: [written = ""] }: CommandContext<S
     });
   }
   if (options.json) {
-    const place = entry ? { from: entry.owner, file: entry.file, line: entry.line } : { from: "default" };
-    printJson(io.stdout, { key: formatKeyPath(parts), value, ...place });
+    const location = entry ? { from: entry.owner, file: entry.file, line: entry.line } : { from: "default" };
+    printJson(io.stdout, { key: formatKeyPath(parts), value, ...location });
   } else {
     const text = typeof value === "string" ? value : formatTomlValue(value);
     // A file gets the exact value; a terminal gets it escaped.

@@ -198,7 +198,7 @@ function formatPartCheck({ state, detail }: PartCheck): string {
 export interface RemoteSkillFacts {
   added: number;
   /** Names of skills that differ from their lock file, or are not in it. */
-  notAsLocked: readonly string[];
+  lockMismatches: readonly string[];
   scanned: number;
   /** The number of skills beyond the limit. */
   unscanned: number;
@@ -213,9 +213,9 @@ const MAX_SCANNED = 1000;
 export async function collectRemoteSkillFacts(found: DiscoverResult): Promise<RemoteSkillFacts> {
   const stamps = createFingerprintCache(found.home);
   const places = openAllLockedDirs(found);
-  const notAsLocked = places.flatMap(({ place, skills }) => [
+  const lockMismatches = places.flatMap(({ place, skills }) => [
     ...skills
-      .filter(([name, entry]) => verifySkill(place, name, entry, stamps).is !== "as-locked")
+      .filter(([name, entry]) => verifySkill(place, name, entry, stamps).is !== "unchanged")
       .map(([name]) => name),
     ...(needsTrust(place) ? [] : listUnlocked(place, new Set(skills.map(([name]) => name)))),
   ]);
@@ -229,7 +229,7 @@ export async function collectRemoteSkillFacts(found: DiscoverResult): Promise<Re
   }
   return {
     added: places.reduce((sum, { skills }) => sum + skills.length, 0),
-    notAsLocked: notAsLocked.sort(compareText),
+    lockMismatches: lockMismatches.sort(compareText),
     scanned: Math.min(foreign.length, MAX_SCANNED),
     unscanned: Math.max(0, foreign.length - MAX_SCANNED),
     findings,
@@ -259,9 +259,9 @@ async function scanForFindings(skill: Skill): Promise<readonly ScanFinding[]> {
 }
 
 /** Returns the problems that make doctor exit with findings. Scan findings are advisory and do not. */
-export function findRemoteSkillProblems({ notAsLocked }: RemoteSkillFacts): Problem[] {
-  if (notAsLocked.length === 0) return [];
-  const message = `different from ${notAsLocked.length === 1 ? "its lock file" : "their lock files"}: ${formatFewNames(notAsLocked)}`;
+export function findRemoteSkillProblems({ lockMismatches }: RemoteSkillFacts): Problem[] {
+  if (lockMismatches.length === 0) return [];
+  const message = `different from ${lockMismatches.length === 1 ? "its lock file" : "their lock files"}: ${formatFewNames(lockMismatches)}`;
   return [{ code: "lock-mismatch", message, fix: "see the differences", commands: ["skillet verify"] }];
 }
 

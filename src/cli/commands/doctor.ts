@@ -130,7 +130,7 @@ async function collectFacts(found: DiscoverResult) {
       ...place,
       folder,
       needsTrust: asks,
-      isThere: existsSync(folder),
+      exists: existsSync(folder),
       skills: catalog.sources.find(({ name, path }) => name === place.name && path === folder)?.skills ?? 0,
     })),
     code: await collectCodeFacts(found),
@@ -220,9 +220,9 @@ function printDoctorFacts(
   out.line`  ${formatHomePath(facts.home, around.home)} ${out.dim(describeFolderState(facts.home))}`;
   out.line`\n${out.bold("Folders")} ${out.dim("from far to near: later ones override")}`;
   // Most machines have few clients: missing client folders are summarized in one line.
-  const shown = folders.filter(({ client, isThere }) => client === undefined || isThere);
+  const shown = folders.filter(({ client, exists: isThere }) => client === undefined || isThere);
   const widest = Math.max(...shown.map(({ name }) => name.length));
-  for (const { scope, name, folder, isThere, skills, sameAs } of shown) {
+  for (const { scope, name, folder, exists: isThere, skills, sameAs } of shown) {
     const state =
       sameAs !== undefined ? `the same folder as ${sameAs}` : isThere ? formatCount(skills, "skill") : "not found";
     const where = formatDisplayPath(folder, around) === name ? "" : `  ${formatHomePath(folder, around.home)}`;
@@ -249,7 +249,7 @@ function printDoctorFacts(
   }
   printMore(out);
   out.line`\n${out.bold("Configuration")}`;
-  for (const { file, isThere } of facts.configuration) {
+  for (const { file, exists: isThere } of facts.configuration) {
     out.line`  ${formatDisplayPath(file, around)}  ${out.dim(isThere ? "read" : "not found")}`;
   }
   out.line`\n${out.bold("Findings")}`;

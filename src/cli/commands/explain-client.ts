@@ -45,7 +45,7 @@ export async function collectClientFacts(query: string, found: DiscoverResult, c
   const serving = createSkillServer(found.catalog, host, {
     listedByClient: (id, catalog) => findNamesListedByClient({ ...found, catalog }, id),
   });
-  const { instructions, loadDescription, leftOut } = await serving.createListing(client);
+  const { instructions, loadDescription, omitted } = await serving.createListing(client);
   const context = { catalog: found.catalog, host, loadWith: LOAD_INSTRUCTION };
   const { advice } = await adviseClient(HOOK_FORMATS[client], query, context);
   return {
@@ -58,7 +58,7 @@ export async function collectClientFacts(query: string, found: DiscoverResult, c
       instructions: { text: instructions, limit: mcp.instructions, tokens: estimateTokens(instructions) },
       loadSkill: { text: loadDescription, limit: mcp.toolDescription, tokens: estimateTokens(loadDescription) },
       refreshesTools: mcp.refreshesTools,
-      leftOut,
+      omitted,
     },
     hook: {
       event: HOOK_FORMATS[client].event,
@@ -80,7 +80,7 @@ function readOwnListing(found: DiscoverResult, client: ListingClient) {
   return {
     skills: listed.map((one) => ({ ...one, source: sources.get(one.name) ?? "" })),
     counts,
-    cues: listed.filter(({ hasCue }) => hasCue).length,
+    useWhen: listed.filter(({ hasUseWhen }) => hasUseWhen).length,
     tokens: estimateTokens(formatListingText(listed)),
   };
 }
@@ -115,13 +115,13 @@ function printClientFacts(io: CommandIo, facts: ClientFacts): void {
   out.line`${out.bold(title)} ${version}`;
   if (own.skills.length === 0) out.line`No skills in its folders`;
   else
-    out.line`${formatCount(own.skills.length, "skill")} in its folders: ${shown.join(", ")}; ${own.cues} with a "use when" part`;
+    out.line`${formatCount(own.skills.length, "skill")} in its folders: ${shown.join(", ")}; ${own.useWhen} with a "use when" part`;
   for (const skill of own.skills.filter((one) => one.shown === "dropped"))
     out.line`${out.yellow("!")} ${skill.name} is not listed: its description is longer than 1,024 characters`;
   printTextExcerpt(out, "Its own list, the same for every query", formatListingText(own.skills));
-  const { instructions, loadSkill, leftOut } = server;
-  if (leftOut.length > 0)
-    out.line`\nskillet's server does not list ${formatCount(leftOut.length, "skill")} of these again: ${truncateLine(leftOut.join(", "), 200)}`;
+  const { instructions, loadSkill, omitted } = server;
+  if (omitted.length > 0)
+    out.line`\nskillet's server does not list ${formatCount(omitted.length, "skill")} of these again: ${truncateLine(omitted.join(", "), 200)}`;
   if (instructions.limit === 0) out.line`\n${out.dim("It ignores the instructions of MCP servers.")}`;
   else
     printTextExcerpt(

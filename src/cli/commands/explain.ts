@@ -160,7 +160,7 @@ async function collectExplainFacts(
     isCut: told.isCut,
     hasMore,
     tier: told.tier,
-    why: told.reason,
+    reason: told.reason,
     tokens: told.tokens,
     listingBudget:
       tellOptions.listingBudget ??
@@ -177,12 +177,13 @@ async function collectExplainFacts(
     })),
     notConsidered: [
       ...against.flatMap(({ skill, cue }) =>
-        matched.has(skill) ? [] : { name: skill.name, why: `"${cue}" in the query excludes it` },
+        matched.has(skill) ? [] : { name: skill.name, reason: `"${cue}" in the query excludes it` },
       ),
-      ...hidden.map((skill) => ({ name: skill.name, why: explainHidden(skill, found) })),
-      ...found.catalog.diagnostics
-        .filter(stopsLoading)
-        .map(({ file, message }) => ({ name: formatDisplayPath(file, found.around), why: `did not load: ${message}` })),
+      ...hidden.map((skill) => ({ name: skill.name, reason: explainHidden(skill, found) })),
+      ...found.catalog.diagnostics.filter(stopsLoading).map(({ file, message }) => ({
+        name: formatDisplayPath(file, found.around),
+        reason: `did not load: ${message}`,
+      })),
     ],
     told,
   };
@@ -232,7 +233,7 @@ export function explainSkill(facts: ExplainFacts, skill: Skill) {
     query: facts.query,
     tier: facts.tier,
     isConsidered: hidden === undefined,
-    why: hidden?.why ?? (match ? formatReasons(match) : missing),
+    reason: hidden?.reason ?? (match ? formatReasons(match) : missing),
     ...(match ? { match: toMatchJson(match) } : {}),
     triggers: { ...skill.manifest.triggers, paths: skill.manifest.paths },
   };
@@ -280,8 +281,8 @@ async function printExplainFacts(io: CommandIo, facts: ExplainFacts): Promise<vo
     facts.matches.filter(({ level }) => level === "words"),
   );
   if (facts.notConsidered.length > 0) out.line`\n${out.bold("Not considered")}`;
-  for (const { name, why } of facts.notConsidered.slice(0, 20))
-    printHanging(out, `  ${name}  `, [why], { indent: 4, start: name.length + 4 });
+  for (const { name, reason } of facts.notConsidered.slice(0, 20))
+    printHanging(out, `  ${name}  `, [reason], { indent: 4, start: name.length + 4 });
   if (facts.notConsidered.length > 20) out.line`  and ${facts.notConsidered.length - 20} more`;
   printTextExcerpt(out, "The same for every query", told.prefix);
   printTextExcerpt(out, "For this query", told.suffix.trimStart());
@@ -325,7 +326,7 @@ function formatReasons({ reasons, level, fields, score, isRecent }: ExplainedMat
 
 function printSkillExplanation(
   io: CommandIo,
-  { name, parent, isConsidered, why, match, triggers }: ReturnType<typeof explainSkill>,
+  { name, parent, isConsidered, reason, match, triggers }: ReturnType<typeof explainSkill>,
 ): void {
   const out = createPrinter(io.stdout, io.env);
   const verdict = match
@@ -333,7 +334,7 @@ function printSkillExplanation(
     : "not matched";
   out.line`${out.bold(name)}  ${isConsidered ? verdict : "not considered"}`;
   if (parent !== undefined) out.line`  ${out.dim("inside")} ${parent}`;
-  out.line`  ${why}`;
+  out.line`  ${reason}`;
   if (match) return;
   for (const [kind, values] of Object.entries(triggers)) {
     if (values.length > 0) out.line`  ${out.dim(kind.padEnd(9))} ${values.slice(0, 12).join(", ")}`;

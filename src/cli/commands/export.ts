@@ -161,14 +161,14 @@ async function exportFiles(
 function toExportJson(
   { name, origin }: Skill,
   format: ExportFormat,
-  { path: place, ...written }: ExportResult,
+  { path: location, ...written }: ExportResult,
 ): object {
-  return { name, source: origin.source, format, place, ...written };
+  return { name, source: origin.source, format, location, ...written };
 }
 
 function printExported(
   io: CommandIo,
-  { files, bytes, leftOut, notes }: ExportResult,
+  { files, bytes, omitted, notes }: ExportResult,
   { shown, next, isDryRun }: { shown: string; next: string; isDryRun: boolean },
 ): void {
   const out = createPrinter(io.stdout, io.env);
@@ -176,7 +176,7 @@ function printExported(
   out.line`${isDryRun ? out.dim("+") : out.green("✓")} ${shown} ${out.dim(size)}`;
   if (isDryRun) for (const file of files) out.line`  ${file}`;
   const error = createPrinter(io.stderr, io.env);
-  for (const said of leftOut)
+  for (const said of omitted)
     printHanging(error, error.text`${error.yellow("!")} `, [`left out: ${said}`], { indent: 2 });
   for (const note of notes) printHanging(error, error.text`${error.dim("·")} `, [note], { indent: 2 });
   error.line`  ${next}`;

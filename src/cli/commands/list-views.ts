@@ -94,14 +94,14 @@ function printAddedSkills(io: CommandIo, rows: readonly AddedSkillRow[], around:
     printHanging(out, before, [text], { indent: widest + 4, start: Math.max(widest, row.name.length) + 4 });
   }
   io.stdout.write(lines.join(""));
-  const wrong = rows.filter(({ state }) => state !== "as-locked").length;
+  const wrong = rows.filter(({ state }) => state !== "unchanged").length;
   if (rows.length === 0) error.line`no skills were added yet; add some with \`skillet add SOURCE\``;
   else if (wrong > 0)
     error.line`${error.yellow("!")} ${formatCount(wrong, "skill")} different from the lock file: \`skillet verify\` shows the differences`;
 }
 
 const VERIFY_LABELS: Record<VerifyResult["is"], string> = {
-  "as-locked": "",
+  unchanged: "",
   changed: "changed since it was added",
   missing: "gone",
   unlocked: "not added with skillet",
@@ -109,7 +109,7 @@ const VERIFY_LABELS: Record<VerifyResult["is"], string> = {
 };
 
 function paintVerifyState(out: Printer, state: VerifyResult["is"]): SafeText {
-  return state === "as-locked" ? out.green("✓") : state === "unlocked" ? out.yellow("?") : out.red("✗");
+  return state === "unchanged" ? out.green("✓") : state === "unlocked" ? out.yellow("?") : out.red("✗");
 }
 
 /** Prints `list --by client`: for each client, the skills in its own folders. */

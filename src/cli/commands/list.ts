@@ -247,11 +247,11 @@ async function printUnlisted(
   const several = catalog.skills.filter(({ name }) => catalog.copies(name).length > 1);
   const copies = await mapAsync(several, async (skill) => ({
     skill,
-    places: await findSkillLocations(skill, catalog),
+    locations: await findSkillLocations(skill, catalog),
   }));
-  printListSection(out, "Identical copies in several places", copies, ({ skill, places }) => {
-    if (places.length > 1)
-      return [skill.name, places.map(({ source, file = source }) => formatDisplayPath(file, around)).join(", ")];
+  printListSection(out, "Identical copies in several places", copies, ({ skill, locations }) => {
+    if (locations.length > 1)
+      return [skill.name, locations.map(({ source, file = source }) => formatDisplayPath(file, around)).join(", ")];
   });
   printListSection(out, "Shadowed by a nearer copy", await findRealShadows(found), (skill) => {
     const [winner] = catalog.copies(skill.name);
@@ -309,7 +309,7 @@ export async function toListJson(
     const denial = isDenied(skill);
     return {
       ...toSkillJson(skill),
-      places: await findSkillLocations(skill, catalog),
+      locations: await findSkillLocations(skill, catalog),
       trust: trust[at],
       ...(denial ? { denial } : {}),
     };

@@ -203,9 +203,9 @@ export function printRunList(out: Printer, rows: readonly RunSummary[], { hasInp
     const end = more === "" ? outcome : out.text`${outcome}  ${out.dim(truncateLine(more, left))}`;
     out.line`${paintRunMark(out, run)} ${id.padEnd(ids)}  ${out.dim(when.padEnd(whens))}  ${out.bold(name)}  ${end}`;
     if (run.task !== "") out.line`  ${truncateLine(run.task, width - 2)}`;
-    if (run.effect && (run.state === "waiting" || run.state === "running"))
-      out.line`  ${truncateLine(`approval needed: ${formatApprovalLine(run.effect)}`, width - 2)}`;
-    const input = hasInput && run.effect ? formatInputLine(run.effect) : "";
+    if (run.approvalRequest && (run.state === "waiting" || run.state === "running"))
+      out.line`  ${truncateLine(`approval needed: ${formatApprovalLine(run.approvalRequest)}`, width - 2)}`;
+    const input = hasInput && run.approvalRequest ? formatInputLine(run.approvalRequest) : "";
     if (input !== "") out.line`  ${truncateLine(`input: ${input}`, width - 2)}`;
     const next = formatNextCommand(run);
     if (next !== undefined) out.line`  ${out.cyan(next)}`;
@@ -273,7 +273,7 @@ const MAX_LINE_WIDTH = 100;
 function printRun(io: CommandIo, summary: RunSummary, lines: readonly JournalLine[], isFull: boolean): void {
   const out = createPrinter(io.stdout, io.env);
   const width = Math.min(out.width, MAX_LINE_WIDTH);
-  const { id, at, workspace, state, effect, caller } = summary;
+  const { id, at, workspace, state, approvalRequest: request, caller } = summary;
   out.line`${paintRunMark(out, summary)} ${out.bold(formatRunSubject(summary))}  ${paintRunState(out, summary)}  ${out.dim(id)}`;
   const place = workspace === undefined ? "" : `, in ${formatHomePath(workspace, getUserHome(io.env))}`;
   out.line`  ${out.dim(`${at.slice(0, 19).replace("T", " ")} UTC, ${formatAge(at)}${place}`)}`;
@@ -286,9 +286,9 @@ function printRun(io: CommandIo, summary: RunSummary, lines: readonly JournalLin
   const start = Date.parse(at);
   for (const entry of createTimeline(lines)) printTimelineEntry(out, entry, { start, width, isFull });
   printRunEnd(out, summary, lines, isFull);
-  if (state === "waiting" && effect) {
+  if (state === "waiting" && request) {
     out.line``;
-    printApprovalRequest(out, effect, getUserHome(io.env), { isWhole: true });
+    printApprovalRequest(out, request, getUserHome(io.env), { isWhole: true });
   }
   const next = formatNextCommand({ id, state });
   const more = state === "waiting" ? "  approves it and resumes the run; --deny REASON denies it" : "";

@@ -110,7 +110,7 @@ async function scanTargets({ io, options, args }: CommandContext<ScanCommandOpti
     counts,
     scanned: all.scanned.map((one) => {
       const findings = one.findings.filter(({ weight }) => FINDING_WEIGHTS.indexOf(weight) <= least);
-      return { ...one, findings, leftOut: one.findings.length - findings.length };
+      return { ...one, findings, omitted: one.findings.length - findings.length };
     }),
   };
   if (format === "json") printJson(io.stdout, toScanJson(shown));
@@ -126,13 +126,13 @@ async function scanTargets({ io, options, args }: CommandContext<ScanCommandOpti
 /** The printed findings, and the number of all findings by severity. */
 interface ScanReport extends ScanTargets {
   counts: Record<FindingWeight, number>;
-  scanned: (ScannedSkill & { leftOut: number })[];
+  scanned: (ScannedSkill & { omitted: number })[];
 }
 
 function toScanJson({ scanned, problems, counts }: ScanReport): object {
-  const skills = scanned.map(({ path: place, findings, ...one }) => ({
+  const skills = scanned.map(({ path: location, findings, ...one }) => ({
     ...one,
-    place,
+    location,
     findings: findings.map(({ file, path, ...finding }) => ({ ...finding, path: file, file: path })),
   }));
   return { skills, problems, counts, advice: ADVICE_NOTE };
@@ -191,12 +191,12 @@ function printScanReport(io: CommandIo, { scanned, problems, counts }: ScanRepor
 
 function printScannedSkill(
   out: Printer,
-  { name, path, isSkill, findings, leftOut }: ScanReport["scanned"][number],
+  { name, path, isSkill, findings, omitted }: ScanReport["scanned"][number],
   around: Environment,
 ): void {
   const where = out.dim(`${formatDisplayPath(path, around)}${isSkill ? "" : ", not a skill"}`);
   if (findings.length === 0) {
-    out.line`${out.dim("·")} ${name} ${where}: ${leftOut === 0 ? "no findings" : `${leftOut} of lower severity`}`;
+    out.line`${out.dim("·")} ${name} ${where}: ${omitted === 0 ? "no findings" : `${omitted} of lower severity`}`;
     return;
   }
   out.line`${out.bold(name)} ${where}`;

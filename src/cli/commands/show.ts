@@ -140,7 +140,7 @@ async function collectSkillFacts(skill: Skill, found: CommandHost) {
   const added = readAddedFacts(skill, found);
   return {
     ...toSkillJson(skill),
-    places: await findSkillLocations(skill, found.catalog),
+    locations: await findSkillLocations(skill, found.catalog),
     frontmatter: skill.manifest.data,
     tokens: await countSkillTokens(skill),
     files: files.map(({ path, size, executable }) => ({ path, bytes: size, isExecutable: executable })),
@@ -234,7 +234,7 @@ async function printSkillFacts(
 ): Promise<void> {
   const out = createPrinter(io.stdout, io.env);
   const { manifest, origin } = skill;
-  const { tokens, files, places, denials: denied, diagnostics } = await collectSkillFacts(skill, found);
+  const { tokens, files, locations, denials: denied, diagnostics } = await collectSkillFacts(skill, found);
   const row = (label: string, value: string | undefined) => {
     if (value) printHanging(out, out.text`  ${out.dim(label.padEnd(9))} `, [value], { indent: 12 });
   };
@@ -273,7 +273,7 @@ async function printSkillFacts(
     row(kind, truncateLine(values.join(", "), 200));
   }
   row("path", origin.file && formatDisplayPath(origin.file, found.around));
-  for (const { source, file = source } of places.slice(1)) row("also at", formatDisplayPath(file, found.around));
+  for (const { source, file = source } of locations.slice(1)) row("also at", formatDisplayPath(file, found.around));
   row("inside", origin.parent && `the skill ${origin.parent}, which includes its files`);
   row("server", origin.remote && `MCP server ${origin.remote.server}: its text is remote, and fetched on load`);
   row("uri", origin.remote?.uri);

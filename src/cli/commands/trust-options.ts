@@ -168,9 +168,9 @@ async function approveOwnFolder(io: CommandIo, found: DiscoverResult, options: T
   trust.own.add(folder, skills.map(getSkillLocation));
   const recorded = await mapAsync(skills, async (skill) => ({
     name: skill.name,
-    why: await recordOwnFolder(skill, found),
+    reason: await recordOwnFolder(skill, found),
   }));
-  const uncovered = recorded.flatMap(({ name, why }) => (why === undefined ? [] : [{ name, why }]));
+  const uncovered = recorded.flatMap(({ name, reason }) => (reason === undefined ? [] : [{ name, reason }]));
   for (const skill of skills)
     if (!uncovered.some(({ name }) => name === skill.name))
       storeSkillCopy(await copySkill(skill), getSkillStoreFolder(home));
@@ -178,8 +178,8 @@ async function approveOwnFolder(io: CommandIo, found: DiscoverResult, options: T
     printJson(io.stdout, { mine: folder, skills: skills.map(({ name }) => name), uncovered });
   } else {
     out.line`${out.green("✓")} trusted as your own: ${where}`;
-    for (const { name, why } of uncovered)
-      printHanging(out, out.text`  ${out.yellow("!")} `, [`${name} is not trusted yet: ${why}`], { indent: 4 });
+    for (const { name, reason } of uncovered)
+      printHanging(out, out.text`  ${out.yellow("!")} `, [`${name} is not trusted yet: ${reason}`], { indent: 4 });
     out.line`  to revoke it: ${out.cyan(`skillet trust --mine --revoke ${where}`)}`;
   }
   return uncovered.length > 0 ? EXIT.findings : EXIT.fine;
@@ -218,11 +218,11 @@ function checkOwnFolder(io: CommandIo, { around, home }: DiscoverResult, given: 
       fix: "name the folder that you write skills in",
     });
   }
-  const why = checkFileOwner(lstatSync(folder));
-  if (why !== undefined) {
+  const reason = checkFileOwner(lstatSync(folder));
+  if (reason !== undefined) {
     throw new SkillError("unsafe-permissions", {
-      message: `${shown} ${why === "owner" ? "belongs to another user" : "is writable by other users"}`,
-      fix: why === "owner" ? "name your own folder" : `chmod go-w ${shown}`,
+      message: `${shown} ${reason === "owner" ? "belongs to another user" : "is writable by other users"}`,
+      fix: reason === "owner" ? "name your own folder" : `chmod go-w ${shown}`,
     });
   }
   return folder;
@@ -263,12 +263,12 @@ export async function grantSecrets(io: CommandIo, found: CommandHost, options: T
   const before = grants.getOwner(skill.name);
   const isNew = !before || !grants.isOwner(skill, before);
   const out = createPrinter(options.json ? io.stderr : io.stdout, io.env);
-  const shown = ({ source, place }: SecretOwner) =>
-    `${place === "" ? "" : `${formatDisplayPath(place, around)} `}(from ${source})`;
+  const shown = ({ source, location }: SecretOwner) =>
+    `${location === "" ? "" : `${formatDisplayPath(location, around)} `}(from ${source})`;
   const { source, folder, file } = skill.origin;
   out.line`${out.bold(skill.name)}  ${[...variables, ...capabilities].join(", ") || `the values of ${formatSkillTable(skill)}`}`;
   if (before) out.line`  granted to ${shown(before)}`;
-  if (isNew) out.line`  grant to   ${shown({ source, place: folder ?? file ?? "" })}`;
+  if (isNew) out.line`  grant to   ${shown({ source, location: folder ?? file ?? "" })}`;
   if (isNew && !options.yes && !(await isConfirmed(io, "Grant this to this copy instead of the other one?"))) {
     throw createNotApprovedError(io, "nothing was granted", "review the skill, then add --yes");
   }

@@ -76,7 +76,7 @@ function formatGrantedValues(skill: Skill, found: DiscoverResult): string[] {
   const has = `config.toml has ${formatConfiguredAccess(skill, found)} for this name`;
   const give = `to grant it to this one: skillet trust --secrets ${quoteIfNeeded(skill.name)}`;
   if (!owner) return [`${has}, not granted to any copy yet; ${give}`];
-  const copy = owner.place === "" ? owner.source : formatDisplayPath(owner.place, found.around);
+  const copy = owner.location === "" ? owner.source : formatDisplayPath(owner.location, found.around);
   return [`${has}, granted to the copy from ${copy}, not to this one; ${give}`];
 }
 
@@ -301,8 +301,8 @@ const MAX_NAMES = 60;
 export function printFindings(out: Printer, findings: readonly ScanFinding[], max: number): void {
   for (const { weight, file, line, message, rule } of findings.slice(0, max)) {
     const mark = weight === "high" ? out.red("✗") : weight === "medium" ? out.yellow("!") : out.dim("·");
-    const place = `${file}${line === undefined ? "" : `:${line}`}`;
-    printHanging(out, out.text`    ${mark} `, [`${place} ${message} (${rule})`], { indent: 6 });
+    const location = `${file}${line === undefined ? "" : `:${line}`}`;
+    printHanging(out, out.text`    ${mark} `, [`${location} ${message} (${rule})`], { indent: 6 });
   }
   const more = findings.length - max;
   if (more > 0) out.line`    ${out.dim(`… and ${formatCount(more, "more finding")}`)}`;

@@ -135,7 +135,7 @@ async function trustSkills({ io, options, args }: CommandContext<TrustOptions>):
     printJson(io.stdout, {
       trusted: subjects.map(({ skill, copy, changes }) => ({
         name: skill.name,
-        place: getSkillLocation(skill),
+        location: getSkillLocation(skill),
         digest: copy.digest,
         changes,
       })),
@@ -259,22 +259,22 @@ async function createTrustSubject(found: Skill, { trust: given, home }: Discover
   const state = given.getLockState(skill);
   if (state.is === "unknown") throw state.problem;
   if (state.is === "changed") {
-    const { entry, drift, there } = state;
+    const { entry, changes, there } = state;
     return {
       skill,
       copy,
       before: entry,
-      changes: drift,
+      changes,
       folderFiles: there,
       was: createBlobCache(home).read(entry.files),
     };
   }
-  const isAdded = state.is === "as-locked" && given.getStatus(skill) === "trusted";
-  const place = getSkillLocation(skill);
+  const isAdded = state.is === "unchanged" && given.getStatus(skill) === "trusted";
+  const location = getSkillLocation(skill);
   const before =
-    new Map(given.list()).get(place) ??
+    new Map(given.list()).get(location) ??
     (isAdded ? state.entry : undefined) ??
-    (given.own.contains(place) ? given.own.getRecord(place) : undefined);
+    (given.own.contains(location) ? given.own.getRecord(location) : undefined);
   return { skill, copy, before, changes: before ? given.findChanges(skill, copy) : [] };
 }
 
@@ -351,16 +351,16 @@ async function printTrusted(
       .map((skill) => [getSkillLocation(skill), skill]),
   );
   const rows = await mapAsync(given.list(), async ([path, { name, digest, at }]) => {
-    return { name, place: path, digest, at, state: await formatTrustState(path, skills.get(path), given) };
+    return { name, location: path, digest, at, state: await formatTrustState(path, skills.get(path), given) };
   });
   const texts = given.text.list().map(([folder, at]) => ({ folder, at }));
   const mine = given.own.list().map(([folder, { at }]) => ({ folder, at }));
   if (asJson) printJson(io.stdout, { trusted: rows, text: texts, mine });
   const out = createPrinter(io.stdout, io.env);
   if (!asJson) {
-    for (const { name, place, at, state } of rows) {
+    for (const { name, location, at, state } of rows) {
       const mark = state === "unchanged" ? out.green("✓") : out.yellow("!");
-      const text = `${formatDisplayPath(place, around)}  trusted ${at.slice(0, 10)}, ${state}`;
+      const text = `${formatDisplayPath(location, around)}  trusted ${at.slice(0, 10)}, ${state}`;
       printHanging(out, out.text`${mark} ${out.bold(name)}  `, [text], { indent: 2, start: name.length + 4 });
     }
     for (const { folder, at } of texts)
@@ -403,7 +403,9 @@ async function revokeTrust(
 ): Promise<number> {
   const path = resolve(io.cwd, wanted ?? around.workspace);
   const root = existsSync(path) ? realpathSync(path) : path;
-  const places = given.list().flatMap(([place, { name }]) => (name === wanted || isInside(root, place) ? [place] : []));
+  const places = given
+    .list()
+    .flatMap(([location, { name }]) => (name === wanted || isInside(root, location) ? [location] : []));
   const added = wanted === undefined ? undefined : catalog.find(wanted);
   if (places.length === 0 && added?.origin.scope === "installed") {
     throw new SkillError("trust-added", {
@@ -418,14 +420,15 @@ async function revokeTrust(
       fix: "`skillet trust --list` shows what is trusted",
     });
   }
-  const names = new Map(given.list().map(([place, { name }]) => [place, name]));
+  const names = new Map(given.list().map(([location, { name }]) => [location, name]));
   given.revoke(places);
-  for (const place of places) await recordChange(around, "trust.revoke", { skill: names.get(place) ?? "" });
+  for (const location of places) await recordChange(around, "trust.revoke", { skill: names.get(location) ?? "" });
   const reached = await waitUntilApplied(join(around.skilletHome, "trust.json"), around);
   if (asJson) printJson(io.stdout, { revoked: places, ...toConfigReachJson(reached) });
   else {
     const out = createPrinter(io.stdout, io.env);
-    for (const place of places) out.line`${out.green("✓")} no longer trusted: ${formatDisplayPath(place, around)}`;
+    for (const location of places)
+      out.line`${out.green("✓")} no longer trusted: ${formatDisplayPath(location, around)}`;
     printConfigReach(io, reached, { runs: "is denied further tool calls" });
   }
   return EXIT.fine;

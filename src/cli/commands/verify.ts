@@ -101,7 +101,7 @@ function chooseVerified(
 }
 
 function isUnverified({ is, signature }: VerifyRow): boolean {
-  return is !== "as-locked" || (signature !== undefined && signature.state !== "valid");
+  return is !== "unchanged" || (signature !== undefined && signature.state !== "valid");
 }
 
 const MAX_SHOWN = 50;
@@ -114,11 +114,11 @@ function printVerified(
 ): void {
   const out = createPrinter(io.stdout, io.env);
   for (const row of wrong.slice(0, MAX_SHOWN)) {
-    const isUnsigned = row.is === "as-locked"; // Then the signature is the only problem.
+    const isUnsigned = row.is === "unchanged"; // Then the signature is the only problem.
     const what = isUnsigned ? formatSignature(row.signature) : formatVerifyState(row);
     out.line`${out.red("✗")} ${out.bold(row.name)} ${what} ${out.dim(`(${row.place.shown})`)}`;
-    if (row.is === "changed") printLockChanges(out, row.drift);
-    if (row.is === "unreadable") printHanging(out, "    ", [row.why], { indent: 4 });
+    if (row.is === "changed") printLockChanges(out, row.changes);
+    if (row.is === "unreadable") printHanging(out, "    ", [row.reason], { indent: 4 });
     if (!isUnsigned && row.signature && row.signature.state !== "valid")
       out.line`    it ${formatSignature(row.signature)}`;
   }
@@ -131,10 +131,10 @@ function printVerified(
 }
 
 function formatVerifyState({ is }: VerifyRow): string {
-  return is === "as-locked" ? "" : VERIFY_DESCRIPTIONS[is];
+  return is === "unchanged" ? "" : VERIFY_DESCRIPTIONS[is];
 }
 
-const VERIFY_DESCRIPTIONS: Record<Exclude<VerifyRow["is"], "as-locked">, string> = {
+const VERIFY_DESCRIPTIONS: Record<Exclude<VerifyRow["is"], "unchanged">, string> = {
   changed: "does not match its lock file",
   missing: "is in the lock file, but missing",
   unlocked: `is not in ${LOCK_FILE}`,
@@ -147,7 +147,7 @@ function printVerifyNextSteps(
   { wrong, workspace }: { wrong: readonly VerifyRow[]; workspace: string | undefined },
 ): void {
   out.line``;
-  const unsigned = wrong.filter(({ is }) => is === "as-locked").length;
+  const unsigned = wrong.filter(({ is }) => is === "unchanged").length;
   const differing = wrong.length - unsigned;
   const all = formatCount(rows.length, "skill");
   if (differing > 0) out.line`${differing} of ${all} ${differing === 1 ? "differs" : "differ"}`;

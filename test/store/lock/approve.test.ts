@@ -103,7 +103,7 @@ describe("agreeing to a skill that changed", () => {
     expect([...copy.files.keys()]).not.toContain("node_modules/a/evil.js");
     expect(() => again.trust.grant([{ skill, copy }])).toThrow(expect.objectContaining({ code: "resource-changed" }));
     again.trust.grant([{ skill, copy, folderFiles: there }]);
-    expect(await stateOf(scene)).toBe("as-locked");
+    expect(await stateOf(scene)).toBe("unchanged");
   });
 
   it.each<[string, (folder: string) => void, string]>([
@@ -128,7 +128,7 @@ describe("agreeing to a skill that changed", () => {
     const again = await scene.again();
     expect(again.trust.getLockState(again.skill("x"))).toMatchObject({
       is: "changed",
-      drift: [{ path: ".", what: "changed" }],
+      changes: [{ path: ".", what: "changed" }],
     });
     await expect(async () => again.trust.grant([await looked(again)])).rejects.toThrow(
       expect.objectContaining({
@@ -175,7 +175,7 @@ describe("agreeing to a skill that changed", () => {
     const again = await skillet(["trust", "x"], { ...options, ask: async () => "y" });
     expect(again.code).toBe(0);
     expect(again.stdout).toContain("node_modules/evil.js");
-    expect(await stateOf(scene)).toBe("as-locked");
+    expect(await stateOf(scene)).toBe("unchanged");
   });
 });
 

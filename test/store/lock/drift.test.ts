@@ -34,7 +34,7 @@ const FILES = {
 };
 
 type Change = (folder: string) => void;
-const KINDS: readonly [title: string, change: Change, drift: LockDifference[]][] = [
+const KINDS: readonly [title: string, change: Change, changes: LockDifference[]][] = [
   ["a file that was added", (at) => writeFileSync(join(at, "b.md"), ""), [{ path: "b.md", what: "added" }]],
   ["a dot file that was added", (at) => writeFileSync(join(at, ".x"), ""), [{ path: ".x", what: "added" }]],
   [
@@ -161,7 +161,7 @@ const KINDS: readonly [title: string, change: Change, drift: LockDifference[]][]
 ];
 
 describe("a skill that is not as its lock says", () => {
-  it.each(KINDS)("is told by %s, at a first look and after one that found nothing", async (_, change, drift) => {
+  it.each(KINDS)("is told by %s, at a first look and after one that found nothing", async (_, change, changes) => {
     const root = temporaryFolder();
     const folder = join(root, "skills/x");
     writeFiles(folder, FILES);
@@ -172,14 +172,18 @@ describe("a skill that is not as its lock says", () => {
     const entry = entryFor(folder);
     await settle(folder, entry);
     const stamps = createFingerprintCache(root);
-    expect(readFolderLockState(folder, entry, stamps)).toEqual({ is: "as-locked", entry });
+    expect(readFolderLockState(folder, entry, stamps)).toEqual({ is: "unchanged", entry });
     change(folder);
     const place = { folder: join(root, "skills"), isProject: false, shown: "" };
     for (const known of [stamps, createFingerprintCache(root), createFingerprintCache(temporaryFolder())]) {
-      expect(readFolderLockState(folder, entry, known)).toMatchObject({ is: "changed", drift });
-      expect(verifySkill(place, "x", entry, known)).toEqual({ name: "x", is: "changed", drift });
+      expect(readFolderLockState(folder, entry, known)).toMatchObject({ is: "changed", changes });
+      expect(verifySkill(place, "x", entry, known)).toEqual({ name: "x", is: "changed", changes });
     }
-    expect(verifySkill(place, "x", entry), "without what was seen before").toEqual({ name: "x", is: "changed", drift });
+    expect(verifySkill(place, "x", entry), "without what was seen before").toEqual({
+      name: "x",
+      is: "changed",
+      changes,
+    });
   });
 
   it("is not told by who else may read it, or by folders that hold nothing", () => {
@@ -204,10 +208,10 @@ describe("a skill that is not as its lock says", () => {
     const entry = entryFor(folder);
     await settle(folder, entry);
     const stamps = createFingerprintCache(root);
-    expect(readFolderLockState(folder, entry, stamps).is).toBe("as-locked");
+    expect(readFolderLockState(folder, entry, stamps).is).toBe("unchanged");
     writeFileSync(join(folder, "empty/evil.sh"), "");
     expect(readFolderLockState(folder, entry, stamps)).toMatchObject({
-      drift: [{ path: "empty/evil.sh", what: "added" }],
+      changes: [{ path: "empty/evil.sh", what: "added" }],
     });
   });
 

@@ -35,7 +35,7 @@ describe("the locks of folders of skills", () => {
     const skill = skillAt(folder);
     for (let round = 0; round < 20; round++) {
       writeFileSync(file, texts[0] ?? "");
-      await waitFor(() => locks.getState(skill).is === "as-locked");
+      await waitFor(() => locks.getState(skill).is === "unchanged");
       writeFileSync(file, texts[0] ?? "");
       locks.getState(skill);
       writeFileSync(file, texts[1] ?? "");
@@ -49,7 +49,7 @@ describe("the locks of folders of skills", () => {
     const skill = skillAt(folder);
     expect(locks.getState(skill)).toEqual({ is: "unlocked" });
     lockAll(skillsDir, { source: "owner/repo", path: "skills/x" });
-    expect(locks.getState(skill).is).toBe("as-locked");
+    expect(locks.getState(skill).is).toBe("unchanged");
     expect(locks.getSource(skill)).toBe("owner/repo//skills/x");
     expect(locks.findChanges(skill, { digest: "", files: new Map(), instructions: "" })).toEqual([]);
     rmSync(file);
@@ -68,7 +68,7 @@ describe("the locks of folders of skills", () => {
       return [before, locks.withCache(() => locks.getState(skill)), locks.getState(skill)];
     });
     expect(during).toEqual([{ is: "unlocked" }, { is: "unlocked" }, { is: "unlocked" }]);
-    expect(locks.getState(skill).is).toBe("as-locked");
+    expect(locks.getState(skill).is).toBe("unchanged");
     expect(() => locks.withCache(() => expect.fail("in it"))).toThrow("in it");
     rmSync(join(skillsDir, "skills.lock"));
     expect(locks.getState(skill)).toEqual({ is: "unlocked" });
@@ -92,7 +92,7 @@ describe("the locks of folders of skills", () => {
     lockAll(skillsDir);
     const link = join(home, "link");
     symlinkSync(skillsDir, link);
-    expect(createSkillLocks(home).getState(skillAt(join(link, "x"))).is).toBe("as-locked");
+    expect(createSkillLocks(home).getState(skillAt(join(link, "x"))).is).toBe("unchanged");
   });
 
   it("are none where there is no folder, or a file in its place", () => {

@@ -32,7 +32,7 @@ describe("what trees looked like", () => {
     const line = readFileSync(cache, "utf8");
     expect(line).toMatch(new RegExp(`^\\S+ ${entry.digest} sha256:[0-9a-f]{64}\\n$`));
     expect(statSync(cache).mode & 0o777).toBe(0o600);
-    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("as-locked");
+    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("unchanged");
     expect(readFileSync(cache, "utf8")).toBe(line);
   });
 
@@ -44,7 +44,7 @@ describe("what trees looked like", () => {
     for (const path of Object.keys(other.files)) other.files[path] = { mode: "644", size: 5, sha256: hashSha256(path) };
     expect(readFolderLockState(folder, other, createFingerprintCache(home)).is).toBe("changed");
     writeFileSync(cache, readFileSync(cache, "utf8").replace(entry.digest, other.digest));
-    expect(readFolderLockState(folder, other, createFingerprintCache(home)).is).toBe("as-locked");
+    expect(readFolderLockState(folder, other, createFingerprintCache(home)).is).toBe("unchanged");
   });
 
   it("says nothing of another lock, nor of another folder", async () => {
@@ -66,7 +66,7 @@ describe("what trees looked like", () => {
     const stamps = createFingerprintCache(home);
     for (let round = 0; round < 200; round++) {
       writeFileSync(join(folder, "a.txt"), "a");
-      expect(readFolderLockState(folder, entry, stamps).is).toBe("as-locked");
+      expect(readFolderLockState(folder, entry, stamps).is).toBe("unchanged");
       writeFileSync(join(folder, "a.txt"), "b");
       expect(readFolderLockState(folder, entry, stamps).is, `round ${round}`).toBe("changed");
     }
@@ -103,7 +103,7 @@ describe("what trees looked like", () => {
     const { home, folder, entry, cache } = await settled();
     readFolderLockState(folder, entry, createFingerprintCache(home));
     damage(cache);
-    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("as-locked");
+    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("unchanged");
     writeFileSync(join(folder, "docs/a.md"), "other");
     expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("changed");
     if (statSync(cache).isFile()) expect(statSync(cache).size).toBeLessThan(100_000);
@@ -127,8 +127,8 @@ describe("what trees looked like", () => {
   it("is not written where nobody may write, and nothing fails", async () => {
     const { home, folder, entry } = await settled();
     writeFileSync(join(home, "cache"), "a file");
-    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("as-locked");
+    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("unchanged");
     chmodSync(join(home, "cache"), 0o400);
-    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("as-locked");
+    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("unchanged");
   });
 });
