@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { defineConfig, type Plugin } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { listTierFiles } from "./test/support/tiers.ts";
 
 /** True when the packages of test/mcp-clients are installed, which `npm ci` does not do: `npm test` does. */
@@ -27,6 +28,21 @@ function built(): Plugin {
   };
 }
 
+/** The files that take longest. They start first: as the last ones, they would run with nothing next to them. */
+const SLOW_FILES = [
+  ...["adapters/stdio", "cli/dialogue", "scan/cost", "adapters/revocation", "remote/put", "agent/given-packages"],
+  ...["agent/tools-files.process", "bad-input/toolsets.process", "agent/workspace/persistence", "bad-input/own-files"],
+  ...["sandbox/cgroup-v2", "e2e/journey", "e2e/embedding"],
+].map((name) => join(import.meta.dirname, "test", `${name}.test.ts`));
+
+class SlowFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isSlow = ({ moduleId }: TestSpecification) => SLOW_FILES.includes(moduleId);
+    return [...sorted.filter(isSlow), ...sorted.filter((file) => !isSlow(file))];
+  }
+}
+
 export default defineConfig({
   plugins: process.env["SKILLET_TEST_BUILT"] ? [built()] : [],
   test: {
@@ -38,6 +54,7 @@ export default defineConfig({
     // Only turn a hang into a failure, also on a machine that is busy with other work.
     testTimeout: 60_000,
     hookTimeout: 120_000,
+    sequence: { sequencer: SlowFirst },
     expect: { poll: { timeout: 45_000, interval: 20 } },
     // A test that changes the environment of the process would change it for all others: none may.
     unstubEnvs: true,
