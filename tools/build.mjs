@@ -21,7 +21,7 @@ const YAML_FILE = "js-yaml.cjs";
 const ZOD_ENTRIES = ["index", "v4/index", "v4/core/index", "mini/index", "v4-mini/index", "v3/index"];
 
 /** The packages of workers, which are installed next to the command where they are needed. */
-const ENGINE_PACKAGES = ["pg", "@dbos-inc/dbos-sdk"];
+const ENGINE_PACKAGES = ["pg", "@dbos-inc/dbos-sdk", "@dbos-inc/dbos-sdk/*"];
 
 const OPTIONS = {
   absWorkingDir: root,

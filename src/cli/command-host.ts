@@ -7,6 +7,7 @@ import { loadSettings, type Settings } from "../config/settings.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { Caller } from "../host/approval.ts";
 import type { Capabilities } from "../host/capability-contract.ts";
+import type { Engine } from "../postgres/engine.ts";
 import type { Diagnostic } from "../skill/diagnostics.ts";
 import type { Skill, SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
@@ -192,14 +193,35 @@ export async function openCommandRuns(io: CommandIo, options: CommonOptions): Pr
   return (await openCommandStores(io, options)).runs;
 }
 
-/** Opens the stores in the database of the engine. Returns undefined if none is configured. */
-async function openEngineStores(around: Environment, settings: Settings): Promise<Partial<CommandStores> | undefined> {
+/** Opens the database of the engine. Returns undefined if none is configured. */
+export async function openCommandEngine(around: Environment, settings: Settings): Promise<Engine | undefined> {
   const url = readEngineUrl(around, settings);
   if (url === undefined) return undefined;
-  const { openPostgresStores } = await import("../postgres/index.ts");
+  const { openEngine } = await import("../postgres/engine.ts");
   const { leaseSeconds, outageSeconds } = settings.engine;
-  const { runs } = await openPostgresStores({ url, leaseSeconds, outageSeconds });
-  return { runs };
+  return openEngine({ url, leaseSeconds, outageSeconds });
+}
+
+/** Opens the database of the engine. Throws a SkillError if none is configured. */
+export async function requireCommandEngine(io: CommandIo, options: CommonOptions): Promise<Engine> {
+  const around = resolveCommandEnvironment(io, options);
+  const engine = await openCommandEngine(around, (await loadSettings(around)).settings);
+  if (engine) return engine;
+  throw createEngineMissingError();
+}
+
+export function createEngineMissingError(): SkillError {
+  return new SkillError("engine-missing", {
+    message: "No engine is configured: runs are files of this machine",
+    fix: "set the URL of a Postgres database",
+    commands: ["skillet config set engine.url env:DATABASE_URL"],
+  });
+}
+
+/** Selects the stores of the engine that replace those of this machine. */
+async function openEngineStores(around: Environment, settings: Settings): Promise<Partial<CommandStores>> {
+  const engine = await openCommandEngine(around, settings);
+  return engine ? { runs: engine.runs } : {};
 }
 
 /** Returns the URL of the engine's database, if one is configured. Throws a SkillError for a reference without a value. */

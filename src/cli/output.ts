@@ -301,4 +301,6 @@ const RUN_STATE_STYLES: Record<RunState, [mark: string, colour: RunColor]> = {
   ended: ["✓", "green"],
   cancelled: ["·", "dim"],
   corrupt: ["✗", "red"],
+  queued: ["▹", "cyan"],
+  stuck: ["✗", "red"],
 };

@@ -86,6 +86,8 @@ const MORE_COMMANDS: Readonly<Record<string, Readonly<Record<string, LoadCommand
     studio: async () => (await import("./commands/studio.ts")).studioCommand,
   },
   Workers: {
+    worker: async () => (await import("./commands/worker.ts")).workerCommand,
+    workers: async () => (await import("./commands/workers.ts")).workersCommand,
     engine: async () => (await import("./commands/engine.ts")).engineCommand,
   },
   Code: {

@@ -64,6 +64,7 @@ const NEXT_COMMANDS: Partial<Record<RunState, string>> = {
   waiting: "skillet approve ID --resume",
   answered: "skillet resume ID",
   interrupted: "skillet resume ID",
+  stuck: "skillet resume ID",
 };
 
 export function formatUsage(usage: Usage, cost: number | undefined): string[] {

@@ -357,6 +357,18 @@ export const ENGINE_CODES = {
     "The command needs a database that several machines share, and none is configured.",
     "run `skillet config set engine.url env:DATABASE_URL`",
   ),
+  "key-used": defineCode(
+    "The key of a queued run was used for a different request.",
+    "use another key, or show the run in the message",
+  ),
+  "run-elsewhere": defineCode(
+    "A worker gave a queued run back: it has no such skill, or another copy of it.",
+    "install the copy that the run began with on a worker",
+  ),
+  "run-poisonous": defineCode(
+    "A queued run is stuck: the worker ended each time it worked on the run.",
+    "find out what the run does, then run `skillet resume`",
+  ),
   "engine-unavailable": defineCode(
     "The database of the engine does not answer.",
     "check that it is running and reachable: `skillet engine check`",

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import type { Pool, QueryConfig } from "pg";
+import type { Client, Pool, QueryConfig } from "pg";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import { loadPeer } from "../util/peer-packages.ts";
 
@@ -29,9 +29,21 @@ export interface Database {
   query(statement: Statement | string, patienceMs?: number): Promise<readonly DatabaseRow[]>;
   /** Commits what `work` did, or none of it. It runs again when the server was unavailable: the same contract as for `query`. */
   transaction<T>(work: (transaction: Transaction) => Promise<T>, patienceMs?: number): Promise<T>;
-  /** The number of statements that were repeated because the server was unavailable. */
-  readonly retries: number;
+  /**
+   * Holds a lock of the server for as long as the process lives, on its own connection. A lost connection is opened again. Resolves when the
+   * lock is held. Throws a SkillError if another process holds it.
+   */
+  hold(lock: Statement): Promise<HeldLock>;
+  /** The connections of `pg`, for libraries. */
+  readonly pool: unknown;
   close(): Promise<void>;
+}
+
+/** A lock of this process. */
+export interface HeldLock {
+  /** The time since which it is held without interruption, as `performance.now()` counts. Undefined while the connection is lost. */
+  since(): number | undefined;
+  release(): Promise<void>;
 }
 
 export interface DatabaseOptions {
@@ -45,6 +57,7 @@ export interface DatabaseOptions {
 
 /** A connection without answer is given up: a lost cable sends no error. */
 const CONNECT_TIMEOUT_MS = 3000;
+const IDLE_MS = 3000;
 const QUERY_TIMEOUT_MS = 30_000;
 const DEFAULT_PATIENCE_MS = 4000;
 
@@ -54,21 +67,18 @@ const SERVER_OPTIONS =
 
 /** Opens the connections of a database when they are first used. Throws a SkillError if `pg` is not installed. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  const { Pool } = await loadPeer.pg();
+  const { Pool, Client } = await loadPeer.pg();
   const { url, connections = 10, patienceMs: usualPatience = DEFAULT_PATIENCE_MS } = options;
-  const pool: Pool = new Pool({
+  const shared = {
     connectionString: url,
-    max: connections,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: QUERY_TIMEOUT_MS,
-    idleTimeoutMillis: 30_000,
     keepAlive: true,
-    allowExitOnIdle: true,
     application_name: "skillet",
     options: SERVER_OPTIONS,
-  });
+  };
+  const pool: Pool = new Pool({ ...shared, max: connections, idleTimeoutMillis: IDLE_MS, allowExitOnIdle: true });
   pool.on("error", () => {}); // An idle connection was closed. The next statement opens another.
-  const state = { retries: 0 };
   const persist = async <T>(work: () => Promise<T>, patienceMs: number): Promise<T> => {
     const end = performance.now() + patienceMs;
     for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 1000)) {
@@ -76,21 +86,68 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
         return await work();
       } catch (error) {
         if (!isTransient(error) || performance.now() + pauseMs > end) throw convertError(error, url);
-        state.retries++;
         await new Promise((resolve) => setTimeout(resolve, pauseMs / 2 + randomInt(pauseMs)));
       }
     }
   };
   return {
-    get retries() {
-      return state.retries;
-    },
+    pool,
+    hold: (lock) => holdLock(() => new Client(shared), lock, url),
     query: (statement, patienceMs = usualPatience) =>
       persist(async () => (await pool.query(toQueryConfig(statement))).rows as DatabaseRow[], patienceMs),
     transaction: (work, patienceMs = usualPatience) => persist(() => runTransaction(pool, work), patienceMs),
     close: () => pool.end(),
   };
 }
+
+async function holdLock(createClient: () => Client, lock: Statement, url: string): Promise<HeldLock> {
+  const state = { client: undefined as Client | undefined, since: undefined as number | undefined, isReleased: false };
+  const connect = async (): Promise<boolean> => {
+    const client = createClient();
+    client.on("error", () => {});
+    client.on("end", () => {
+      if (state.client !== client) return;
+      state.client = undefined;
+      state.since = undefined;
+      void reconnect();
+    });
+    try {
+      await client.connect();
+      const { rows } = await client.query(lock);
+      if (Object.values(rows[0] ?? {})[0] !== true || state.isReleased) {
+        await client.end();
+        return false;
+      }
+      state.client = client;
+      state.since = performance.now();
+      return true;
+    } catch (error) {
+      await client.end().catch(() => {});
+      throw convertError(error, url);
+    }
+  };
+  const reconnect = async () => {
+    while (!state.isReleased && !(await connect().catch(() => false)))
+      await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));
+  };
+  if (!(await connect())) {
+    throw new SkillError("engine-failed", {
+      message: "Another process holds this lock of the database",
+      fix: "use another name",
+    });
+  }
+  return {
+    since: () => state.since,
+    async release() {
+      state.isReleased = true;
+      const { client } = state;
+      state.client = undefined;
+      await client?.end();
+    },
+  };
+}
+
+const RECONNECT_MS = 300;
 
 function toQueryConfig(statement: Statement | string): QueryConfig {
   return typeof statement === "string" ? { text: statement } : statement;

@@ -1,26 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { SkillError } from "../errors/problem.ts";
-import {
-  createJournal,
-  formatJournalLine,
-  type Journal,
-  type JournalLine,
-  type JournalLog,
-  parseJournal,
-} from "../store/journal.ts";
+import { createJournal, formatJournalLine, type Journal, type JournalLine, parseJournal } from "../store/journal.ts";
 import {
   createAnswerLine,
   createBusyError,
   createCancelLine,
   createCorruptSummary,
   createFirstLines,
-  createLeaseLostError,
   createUnknownRunError,
   findExpiredRuns,
   findRun,
   isRunId,
   type RunOwner,
+  type RunState,
   type RunSummary,
   requireResumable,
   sortRuns,
@@ -28,6 +21,7 @@ import {
 } from "../store/run-rules.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { Database, DatabaseRow, Statement, Transaction } from "./database.ts";
+import { createLookBatch, createPostgresLog, type LeaseTimes } from "./postgres-journal.ts";
 
 export interface PostgresRunOptions {
   /** The time after which a run of a process that no longer renews its lease can be resumed elsewhere. Defaults to 15 seconds. */
@@ -36,8 +30,12 @@ export interface PostgresRunOptions {
   outageSeconds?: number;
 }
 
-/** Creates the store of the runs in Postgres. Several machines share it. */
-export function createPostgresRunStore(database: Database, options: PostgresRunOptions = {}): RunStore {
+/** Creates the store of the runs in Postgres. Several machines share it. `addLeg` gives an answered run to the workers. */
+export function createPostgresRunStore(
+  database: Database,
+  options: PostgresRunOptions = {},
+  addLeg: (transaction: Transaction, id: string) => Promise<void> = addNextLegLater,
+): RunStore {
   const { leaseSeconds = 15, outageSeconds = 60 } = options;
   const lease: LeaseTimes = { seconds: leaseSeconds, outageMs: outageSeconds * 1000 };
   const looks = createLookBatch(database, lease);
@@ -87,13 +85,17 @@ export function createPostgresRunStore(database: Database, options: PostgresRunO
         const lines = await readLines(transaction, id);
         const line = createAnswerLine(run, () => lines, approval, about);
         await insertLine(transaction, id, line);
+        if (run.queue && !run.owner) await addLeg(transaction, id);
         return line.approvalRequest;
       }),
     cancel: (id) =>
       database.transaction(async (transaction) => {
         const line = createCancelLine(await lockRun(transaction, id));
         await insertLine(transaction, id, line);
-        await transaction.query({ text: "update skillet.runs set is_cancelled = true where id = $1", values: [id] });
+        await transaction.query({
+          text: "update skillet.runs set is_cancelled = true, dispatch = case when dispatch is null then null else 'done' end where id = $1",
+          values: [id],
+        });
       }),
     async prune(keep, { isTrial = false } = {}) {
       const expired = findExpiredRuns(await summaries(), keep);
@@ -109,14 +111,16 @@ export function createPostgresRunStore(database: Database, options: PostgresRunO
   };
 }
 
-/** The times of a lease, and of an outage that a running run waits for. */
-interface LeaseTimes {
-  seconds: number;
-  outageMs: number;
+/** Marks a run for the workers, which notice it within seconds. */
+async function addNextLegLater({ query }: Transaction, id: string): Promise<void> {
+  await query({
+    text: "update skillet.runs set leg = leg + 1, dispatch = 'queued', worker = null where id = $1 and queue is not null",
+    values: [id],
+  });
 }
 
 /** True while an owner works on the run. After a restart of the server, each owner has the time of a lease to renew it. */
-const IS_LEASED = `(r.owner is not null and r.lease_until is not null
+export const IS_LEASED = `(r.owner is not null and r.lease_until is not null
   and greatest(r.lease_until, pg_postmaster_start_time() + r.lease_length) > now())`;
 
 const FIND_IDS = `
@@ -136,7 +140,7 @@ select line from (
  * its last line.
  */
 const SUMMARIES = `
-select r.id, r.head, r.bytes, r.changed_at, r.owner, r.owner_label, ${IS_LEASED} as is_leased,
+select r.id, r.head, r.bytes, r.changed_at, r.queue, r.tenant, r.dispatch, r.problem, r.worker, r.owner, r.owner_label, ${IS_LEASED} as is_leased,
   case when r.tail is not null and not r.is_cancelled then r.tail else (
     select string_agg(l.line, '' order by l.seq) from skillet.lines l
     where l.run = r.id and (l.kind = 'cancel' or l.seq >= coalesce(
@@ -172,11 +176,27 @@ function createSummary(row: DatabaseRow): RunSummary {
   }
   const { lines, corrupt } = parseJournal(Buffer.from(String(row["lines"] ?? "")));
   const owner = row["is_leased"] === true ? { id: String(row["owner"]), label: String(row["owner_label"]) } : undefined;
-  return summarizeRun({ head, lines: [head, ...lines], isCorrupt: corrupt.length > 0, owner, bytes });
+  const summary = summarizeRun({ head, lines: [head, ...lines], isCorrupt: corrupt.length > 0, owner, bytes });
+  return row["queue"] === null ? summary : addQueueState(summary, row);
+}
+
+/** The state of an idle run, by the state of its queue. */
+const QUEUE_STATES: Readonly<Record<string, RunState>> = { queued: "queued", stuck: "stuck" };
+
+function addQueueState(summary: RunSummary, row: DatabaseRow): RunSummary {
+  const isIdle = summary.state === "interrupted" || summary.state === "answered";
+  const state = (isIdle ? QUEUE_STATES[String(row["dispatch"])] : undefined) ?? summary.state;
+  return {
+    ...summary,
+    state,
+    queue: String(row["queue"]),
+    ...(row["tenant"] === "" ? {} : { tenant: String(row["tenant"]) }),
+    ...(typeof row["problem"] === "string" && isIdle ? { problem: JSON.parse(row["problem"]) } : {}),
+  };
 }
 
 /** Locks a run until the end of the transaction, and returns its summary. Throws a SkillError if it does not exist. */
-async function lockRun({ query }: Transaction, id: string): Promise<RunSummary> {
+export async function lockRun({ query }: Transaction, id: string): Promise<RunSummary> {
   const locked = isRunId(id)
     ? await query({ text: "select 1 from skillet.runs where id = $1 for update", values: [id] })
     : [];
@@ -250,161 +270,6 @@ async function takeLease(transaction: Transaction, id: string, owner: RunOwner, 
   const { lines, corrupt } = parseJournal(Buffer.from(text));
   if (corrupt.length > 0) throw createCorruptError(id);
   return { lines, lastSeq: String(rows.at(-1)?.["seq"] ?? 0) };
-}
-
-interface PostgresLogOptions {
-  database: Database;
-  lease: LeaseTimes;
-  looks: LookBatch;
-  id: string;
-  owner: string;
-  readSeq: string;
-}
-
-/** A line with its number in this lease. */
-interface NumberedLine {
-  number: number;
-  line: JournalLine;
-  text: string;
-}
-
-function createPostgresLog({ database, lease, looks, id, owner, readSeq }: PostgresLogOptions): JournalLog {
-  const state = { read: readSeq, next: 0, renewedAt: performance.now() };
-  /** Lines that need not be kept yet: they are written with the next one. */
-  let waiting: NumberedLine[] = [];
-  /** Lines that were written, or read, and not returned yet. */
-  let added: JournalLine[] = [];
-  let isBuffered = false;
-  const takeRows = (rows: readonly DatabaseRow[]) => {
-    if (rows.length === 0) throw createLeaseLostError(id);
-    for (const { seq, line } of rows) {
-      if (seq === null) continue;
-      state.read = String(seq);
-      added.push(...parseJournal(Buffer.from(String(line))).lines);
-    }
-  };
-  const flush = async () => {
-    const batch = waiting;
-    if (batch.length === 0) return;
-    waiting = [];
-    const sentAt = performance.now();
-    const tail = batch.findLast(({ line }) => line.type === "end")?.text ?? null;
-    const rows = await database.query(
-      {
-        name: "skillet-append",
-        text: APPEND,
-        values: [
-          ...[id, owner, state.read, batch.map(({ number }) => number), batch.map(({ line }) => line.type)],
-          ...[batch.map(({ text }) => text), tail, batch.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0)],
-        ],
-      },
-      lease.outageMs,
-    );
-    takeRows(rows);
-    state.renewedAt = sentAt;
-    added.push(...batch.flatMap(({ text }) => parseJournal(Buffer.from(text)).lines));
-  };
-  const look = async () => {
-    const sentAt = performance.now();
-    const found = await looks.look({ id, owner, read: state.read });
-    takeRows(found);
-    state.renewedAt = sentAt;
-  };
-  return {
-    async append(line: JournalLine, isKept: boolean): Promise<void> {
-      waiting.push({ number: state.next++, line, text: formatJournalLine(line) });
-      isBuffered = !isKept && line.type !== "opened";
-      if (!isBuffered) await flush();
-    },
-    async readAdded(): Promise<readonly JournalLine[]> {
-      // The call that follows each append: one statement wrote the line and read the others.
-      if (added.length === 0 && !isBuffered) {
-        await flush();
-        if (added.length === 0) await look();
-      }
-      isBuffered = false;
-      const lines = added;
-      added = [];
-      return lines;
-    },
-    async requireLease(): Promise<void> {
-      if (performance.now() - state.renewedAt < (lease.seconds * 1000) / 2) return;
-      await look();
-    },
-    async close(): Promise<void> {
-      try {
-        await flush();
-        await database.query({ text: CLOSE, values: [id, owner] });
-      } catch (error) {
-        // The lease was lost, or ends by itself: there is nothing to give back.
-        if (!(error instanceof SkillError)) throw error;
-      }
-    },
-  };
-}
-
-/** One statement: it is fenced by the owner, keeps each line once, renews the lease, and returns the lines of other processes. */
-const APPEND = `
-with mine as (
-  update skillet.runs set changed_at = now(), lease_until = now() + lease_length, tail = coalesce($7, tail),
-    bytes = bytes + case when exists (select 1 from skillet.lines where run = $1 and owner = $2 and n = ($4::integer[])[1]) then 0 else $8 end
-  where id = $1 and owner = $2 returning id
-), kept as (
-  insert into skillet.lines (run, owner, n, kind, line)
-  select mine.id, $2, u.n, u.kind, u.line from mine, unnest($4::integer[], $5::text[], $6::text[]) u(n, kind, line) order by u.n
-  on conflict (run, owner, n) do nothing
-)
-select l.seq, l.line from mine left join skillet.lines l on l.run = mine.id and l.owner is null and l.seq > $3::bigint
-order by l.seq`;
-
-const CLOSE = "update skillet.runs set lease_until = null where id = $1 and owner = $2";
-
-const LOOK = `
-with mine as (
-  update skillet.runs r set lease_until = now() + r.lease_length
-  from unnest($1::text[], $2::uuid[], $3::bigint[]) u(id, owner, read) where r.id = u.id and r.owner = u.owner
-  returning r.id, u.read
-)
-select mine.id, l.seq, l.line from mine left join skillet.lines l on l.run = mine.id and l.owner is null and l.seq > mine.read
-order by l.seq`;
-
-interface Look {
-  id: string;
-  owner: string;
-  read: string;
-}
-
-interface LookBatch {
-  /** Renews the lease of a run, and returns the lines of other processes. No row: the lease was lost. */
-  look(look: Look): Promise<readonly DatabaseRow[]>;
-}
-
-/** The runs of this process that look within this time share one statement. */
-const BATCH_MS = 50;
-
-function createLookBatch(database: Database, lease: LeaseTimes): LookBatch {
-  let next: { looks: Look[]; rows: Promise<ReadonlyMap<unknown, DatabaseRow[]>> } | undefined;
-  const start = () => {
-    const looks: Look[] = [];
-    const send = async () => {
-      await new Promise((resolve) => setTimeout(resolve, BATCH_MS));
-      next = undefined;
-      const values = [looks.map(({ id }) => id), looks.map(({ owner }) => owner), looks.map(({ read }) => read)];
-      return Map.groupBy(
-        await database.query({ name: "skillet-look", text: LOOK, values }, lease.outageMs),
-        ({ id }) => id,
-      );
-    };
-    return { looks, rows: send() };
-  };
-  return {
-    async look(look) {
-      next ??= start();
-      next.looks.push(look);
-      const rows = await next.rows;
-      return rows.get(look.id) ?? [];
-    },
-  };
 }
 
 function createTakenIdError(id: string): SkillError {

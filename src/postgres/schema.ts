@@ -1,5 +1,6 @@
 import { SkillError } from "../errors/problem.ts";
 import type { Database } from "./database.ts";
+import { formatDispatchGrants } from "./dispatcher.ts";
 
 /** One version of the tables. A released version is never changed: a change is another row. */
 interface SchemaVersion {
@@ -24,7 +25,27 @@ create table skillet.runs (
   owner uuid,
   owner_label text,
   lease_until timestamptz,
-  lease_length interval not null default '15 seconds'
+  lease_length interval not null default '15 seconds',
+  -- The queue of workers; null: a run of one process. The rest of the columns is for queued runs.
+  queue text,
+  tenant text not null default '',
+  -- The caller's key: the same key gives the same run.
+  key text,
+  request_digest text,
+  skill text not null default '',
+  skill_digest text,
+  priority integer not null default 0,
+  -- queued, working, waiting, stuck or done.
+  dispatch text,
+  -- The number of the leg: the work on a run from being taken up until it ends or waits.
+  leg integer not null default 0,
+  -- The legs that ended their worker, and those that a worker gave back, since the last progress.
+  attempts integer not null default 0,
+  returns integer not null default 0,
+  -- Why it is stuck, as JSON.
+  problem text,
+  worker text,
+  unique (tenant, key)
 ) with (fillfactor = 70);
 
 create table skillet.lines (
@@ -38,7 +59,23 @@ create table skillet.lines (
   primary key (run, seq),
   unique (run, owner, n)
 );
-alter table skillet.lines alter column line set storage external;`,
+alter table skillet.lines alter column line set storage external;
+create index runs_dispatch on skillet.runs (dispatch, changed_at) where dispatch in ('queued', 'working', 'stuck');
+
+create table skillet.workers (
+  name text primary key,
+  host text not null,
+  pid integer not null,
+  version text not null,
+  slots integer not null,
+  running integer not null default 0,
+  queues text[] not null,
+  -- The digests of its skills, by name, as JSON.
+  skills text not null default '{}',
+  is_draining boolean not null default false,
+  started_at timestamptz not null default now(),
+  seen_at timestamptz not null default now()
+);`,
   },
 ];
 
@@ -68,7 +105,7 @@ grant select on skillet.versions to ${name};
 grant select, insert, update, delete on all tables in schema skillet to ${name};
 revoke insert, update, delete on skillet.versions from ${name};
 grant usage on all sequences in schema skillet to ${name};
-commit;
+${formatDispatchGrants(name)}commit;
 `;
 }
 

@@ -8,9 +8,12 @@ import type { JournalLine, RunEnd, RunHeader } from "./journal.ts";
 
 /**
  * `running`: a process works on it. `interrupted`: no process does, and it has no end. `waiting`: it needs an approval;
- * `answered`: it has the decision.
+ * `answered`: it has the decision. `queued`: it waits for a worker. `stuck`: no worker can do it, and its problem says why.
  */
-export const RUN_STATES = ["running", "interrupted", "waiting", "answered", "ended", "cancelled", "corrupt"] as const;
+export const RUN_STATES = [
+  ...(["running", "interrupted", "waiting", "answered", "ended", "cancelled", "corrupt"] as const),
+  ...(["queued", "stuck"] as const),
+];
 export type RunState = (typeof RUN_STATES)[number];
 
 /** The owner of a run while it works on it. Its lease ends when it closes the journal, or when the store finds that it is gone. */
@@ -33,6 +36,12 @@ export interface RunSummary extends Omit<RunHeader, "type" | "version"> {
   /** The owner that works on it. */
   owner?: RunOwner;
   bytes: number;
+  /** The queue of workers, of a run that one of them does. */
+  queue?: string;
+  /** Whose run it is, in the queue. */
+  tenant?: string;
+  /** Why a worker gave it back, or why it is stuck. */
+  problem?: Problem;
   /** The format version of a journal that a newer skillet wrote: it is neither read nor changed. */
   formatVersion?: number;
 }

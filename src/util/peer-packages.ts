@@ -88,6 +88,18 @@ export const loadPeer = {
       throw createMissingPackageError("pg", cause);
     }
   },
+  /** The tables of DBOS: an internal module, so its version is exact. */
+  async dbosTables() {
+    try {
+      const [{ ensureSystemDatabase }, { allMigrations }] = await Promise.all([
+        import("@dbos-inc/dbos-sdk/internal/system_database"),
+        import("@dbos-inc/dbos-sdk/internal/sysdb_migrations/internal/migrations"),
+      ]);
+      return { ensureSystemDatabase, allMigrations };
+    } catch (cause) {
+      throw createMissingPackageError("@dbos-inc/dbos-sdk", cause);
+    }
+  },
   async dbos() {
     try {
       return await import("@dbos-inc/dbos-sdk");

@@ -20,6 +20,8 @@ const RARE = new Set([
   ...["approval", "operation", "isOnce", "isReversible", "conflicts", "printed", "torn", "signal", "formatVersion"],
   // Where no sandbox can be had, or packages are built.
   ...["exitCode", "isolation", "holds", "base", "bytes"],
+  // Of runs for workers.
+  "queue",
 ]);
 
 const TOOLS = toolsetOf({ send: 'return { title: "Sent", metadata: {}, output: "sent" }' });
@@ -316,10 +318,19 @@ describe("--json", () => {
 });
 
 /** What other tests hold to its shape: these change the machine, or take long. */
-const SLOW = new Set(["DoctorSandbox", "DoctorFix", "EngineInit", "EngineCheck"]);
+const SLOW = new Set([
+  "DoctorSandbox",
+  "DoctorFix",
+  "EngineInit",
+  "EngineCheck",
+  "RunDetach",
+  "ResumeQueued",
+  "Workers",
+  "WorkerEvent",
+]);
 
 /** What test/postgres holds to its shape, with a server. */
-const NEED_POSTGRES = ["engine", "engine init", "engine check"];
+const NEED_POSTGRES = ["engine", "engine init", "engine check", "worker", "workers"];
 
 /** What prints a text of its own, whatever is asked for. */
 const OTHERS = new Set(["schema", "completion", "help", "hook", ...NEED_POSTGRES]);

@@ -311,6 +311,17 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-04":
     "Every value the file store keeps, the Postgres store keeps byte for byte (NUL, lone surrogates, 10 MB, `__proto__`).",
   "E-05": "A write whose acknowledgement was lost is kept once.",
+  "E-09":
+    "After kill -9 the first call elsewhere within 3 s (p95); frozen or cut off: lease + 2 s (measured by the benchmark).",
+  "E-10": "A live worker is never reaped: Postgres restarts and outages longer than a lease, nothing repeated.",
+  "E-13": "A run that kills its worker is dead after N attempts, and the others are done.",
+  "E-15": "The same idempotency key at the same time gives one run; another request under it is refused.",
+  "E-17": "No run is stuck silently for more than 10 s.",
+  "E-18":
+    "A worker with another copy of the skill, without trust or workspace makes 0 calls and gives the run back; `stuck` names the cause.",
+  "E-19":
+    "An approval or denial given on one machine holds on another with a different home; not for a changed digest.",
+  "E-24": "Draining repeats 0 calls; rolling deploys under load: 0 failed, 0 repeated.",
   "E-21": "approve, deny, cancel, resume, runs, stats work from a machine without worker, skills or model.",
   "E-26": "Postgres unavailable: commands fail within 5 s with a fix, workers survive, everything continues on return.",
   "E-29": "A least-privileged database role is enough; `engine check` reports a role that can do more.",

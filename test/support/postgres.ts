@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll } from "vitest";
 import { openDatabase } from "../../src/postgres/database.ts";
+import { createDispatchTables } from "../../src/postgres/dispatcher.ts";
 import { createSchema } from "../../src/postgres/schema.ts";
 
 const run = promisify(execFile);
@@ -95,6 +96,7 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
     await psql("postgres", "create database skillet_template");
     const database = await openDatabase({ url: urlOf("skillet_template") });
     await createSchema(database);
+    await createDispatchTables(database, urlOf("skillet_template"));
     await database.close();
     return "skillet_template";
   };

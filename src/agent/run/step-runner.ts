@@ -323,9 +323,12 @@ function createHaltedError(): SkillError {
   return new SkillError("halted", { message: "The run is suspended" });
 }
 
-/** Compares two requests without their origins: text that was read in an earlier process and is not read again is unknown now. */
+/**
+ * Compares two requests without their origins: text that was read in an earlier process and is not read again is unknown now. The location of
+ * the skill does not count either: a run is bound to the digest of its skill, which another machine has in another folder.
+ */
 function isSameRequest(a: ApprovalRequest | undefined, b: ApprovalRequest): boolean {
-  const whole = ({ from: _, ...request }: ApprovalRequest) => JSON.stringify(request);
+  const whole = ({ from: _, location: __, ...request }: ApprovalRequest) => JSON.stringify(request);
   return a !== undefined && whole(a) === whole(b);
 }
 

@@ -92,7 +92,7 @@ export function runRecordedUse({
 }
 
 /** Creates the record of a use. */
-function createUseRecord(
+export function createUseRecord(
   { host, request, id }: Pick<UseContext, "host" | "request"> & { id: string },
   skill: string,
 ): NewRun {
@@ -323,7 +323,7 @@ export function findInvocationDenials(skill: Skill, by: UseRequest["by"]): Probl
       ];
 }
 
-function createInputProblem(problem: string, { manifest: { inputSchema } }: Skill): Problem {
+export function createInputProblem(problem: string, { manifest: { inputSchema } }: Skill): Problem {
   const properties = inputSchema?.["properties"];
   const names = properties !== null && typeof properties === "object" ? Object.keys(properties) : [];
   return {

@@ -127,7 +127,8 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   }
   await answerRequest({ runs, approvals }, { id: run.id, approvalRequest: request }, approval);
   if (options.json && !options.resume) printJson(io.stdout, { run: run.id, approvalRequest: request, ...approval });
-  const isResumed = options.resume === true && run.owner === undefined;
+  // A worker resumes a queued run by itself.
+  const isResumed = options.resume === true && run.owner === undefined && run.queue === undefined;
   if (options.json && options.resume && !isResumed)
     printJson(io.stdout, { run: run.id, approvalRequest: request, ...approval });
   if (!options.json) printDecision(io, run, approval, isResumed);
@@ -202,7 +203,7 @@ const SCOPE_LABELS = { once: "once", run: "for this run", always: "always" };
 
 function printDecision(
   io: CommandIo,
-  { id, approvalRequest: request, owner }: RunSummary,
+  { id, approvalRequest: request, owner, queue }: RunSummary,
   approval: Approval,
   isResumed: boolean,
 ): void {
@@ -212,6 +213,7 @@ function printDecision(
   if (isApproved) out.line`${out.green("✓")} approved ${SCOPE_LABELS[scope]}${reach}: ${id}`;
   else out.line`${out.green("✓")} denied: ${id}; the model is informed and may try another way`;
   if (owner) out.line`  the run continues in ${owner.label}`;
+  else if (queue !== undefined) out.line`  a worker continues the run`;
   else if (!isResumed) out.line`  ${out.cyan(`skillet resume ${formatRunId(id)}`)}  resumes the run`;
 }
 

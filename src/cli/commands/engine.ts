@@ -1,8 +1,7 @@
 import { loadSettings } from "../../config/settings.ts";
-import { SkillError } from "../../errors/problem.ts";
 import { describeDatabase, openDatabase } from "../../postgres/database.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { readEngineUrl, resolveCommandEnvironment } from "../command-host.ts";
+import { createEngineMissingError, readEngineUrl, resolveCommandEnvironment } from "../command-host.ts";
 import { type CommandIo, createPrinter, printJson } from "../output.ts";
 
 /** `skillet engine` and its subcommands. */
@@ -56,13 +55,17 @@ async function initDatabase({ io, options }: CommandContext<InitOptions>): Promi
   const { createSchema, formatSchemaSql, formatRoleSql, SCHEMA_VERSION } = await import("../../postgres/schema.ts");
   const { role } = options;
   if (options.printSql) {
-    io.stdout.write(`${formatSchemaSql()}${role === undefined ? "" : formatRoleSql(role)}`);
+    const { formatDispatchSql } = await import("../../postgres/dispatcher.ts");
+    const parts = [formatSchemaSql(), await formatDispatchSql(), ...(role === undefined ? [] : [formatRoleSql(role)])];
+    io.stdout.write(parts.join("\n"));
     return EXIT.fine;
   }
   const url = await requireEngineUrl(io, options);
   const database = await openDatabase({ url });
   try {
     const before = await createSchema(database);
+    const { createDispatchTables } = await import("../../postgres/dispatcher.ts");
+    await createDispatchTables(database, url);
     if (role !== undefined) await database.query(formatRoleSql(role));
     if (options.json) printJson(io.stdout, { database: describeDatabase(url), before, version: SCHEMA_VERSION });
     else {
@@ -110,9 +113,5 @@ export async function requireEngineUrl(io: CommandIo, options: CommandContext<ob
   const around = resolveCommandEnvironment(io, options);
   const url = readEngineUrl(around, (await loadSettings(around)).settings);
   if (url !== undefined) return url;
-  throw new SkillError("engine-missing", {
-    message: "No engine is configured: runs are files of this machine",
-    fix: "set the URL of a Postgres database",
-    commands: ["skillet config set engine.url env:DATABASE_URL"],
-  });
+  throw createEngineMissingError();
 }

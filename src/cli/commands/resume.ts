@@ -15,7 +15,15 @@ import {
   EXIT,
   formatExamples,
 } from "../command-definition.ts";
-import { discoverForRun, openCommandRuns, openCommandStores, requireConfiguration } from "../command-host.ts";
+
+import {
+  discoverForRun,
+  openCommandRuns,
+  openCommandStores,
+  requireCommandEngine,
+  requireConfiguration,
+} from "../command-host.ts";
+
 import { type CommandIo, createInterruptSignal, createPrinter, printJson } from "../output.ts";
 import { runTraced } from "../progress.ts";
 import { formatRunId, formatRunSubject } from "../run-format.ts";
@@ -42,6 +50,22 @@ async function resumeById({ io, options, args: [given = ""] }: CommandContext<Re
   return resumeAndPrint(io, await (await openCommandRuns(io, options)).find(given), options);
 }
 
+/** Gives a queued run to the workers again. */
+async function requeueRun(io: CommandIo, { id }: RunSummary, options: ResumeOptions & CommonOptions): Promise<number> {
+  const { queue, close } = await requireCommandEngine(io, options);
+  try {
+    await queue.requeue(id);
+  } finally {
+    await close();
+  }
+  if (options.json) printJson(io.stdout, { run: id, isQueued: true });
+  else {
+    const out = createPrinter(io.stdout, io.env);
+    out.line`${out.green("✓")} queued again: ${id}`;
+  }
+  return EXIT.fine;
+}
+
 /** Resumes a run that was already looked up. */
 export async function resumeAndPrint(
   io: CommandIo,
@@ -49,6 +73,7 @@ export async function resumeAndPrint(
   options: ResumeOptions & CommonOptions,
 ): Promise<number> {
   refuseEnded(run);
+  if (run.queue !== undefined) return requeueRun(io, run, options);
   const found = await discoverForResume(io, run, options);
   requireConfiguration(io, found);
   const isForProgram = options.json === true || options.events === true;
@@ -99,6 +124,7 @@ const NOT_RESUMABLE: Partial<Record<RunSummary["state"], NotResumableState>> = {
     ...{ code: "run-cancelled", text: "was cancelled" },
     ...{ fix: "start a new run; to see the old one", command: "runs show" },
   },
+  queued: { code: "run-busy", text: "waits for a worker", fix: "wait for it to end, or cancel it", command: "cancel" },
   running: { code: "run-busy", text: "is running", fix: "wait for it to end, or cancel it", command: "cancel" },
   corrupt: {
     ...{ code: "journal-corrupt", text: "cannot be resumed: its journal is corrupt" },

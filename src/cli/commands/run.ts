@@ -1,12 +1,28 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
+import { prepareDetachedUse } from "../../agent/run/detach-use.ts";
 import { type UseRequest, useSkill } from "../../agent/run/use-skill.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import type { Host } from "../../config/host.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
-import { addRunOptions, type CommandContext, type CommandDefinition, formatExamples } from "../command-definition.ts";
-import { type CallerOptions, discoverForRun, requireConfiguration } from "../command-host.ts";
-import { type CommandIo, createInterruptSignal, createPrinter } from "../output.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import {
+  addRunOptions,
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+} from "../command-definition.ts";
+import {
+  type CallerOptions,
+  createEngineMissingError,
+  discoverForRun,
+  openCommandEngine,
+  requireConfiguration,
+} from "../command-host.ts";
+import { type CommandIo, createInterruptSignal, createPrinter, printJson } from "../output.ts";
 import { runTraced } from "../progress.ts";
 import {
   askForPendingTrust,
@@ -16,6 +32,8 @@ import {
   type RunOutputOptions,
   runWithProgress,
 } from "../run-output.ts";
+
+import { parseCountOption } from "./runs.ts";
 
 /** `skillet run`. */
 export const runCommand: CommandDefinition = {
@@ -27,7 +45,12 @@ export const runCommand: CommandDefinition = {
         .argument("[message...]", "The task")
         .option("-i, --input <json>", "Pass this input to a skill with an input schema; @file reads a file")
         .option("-c, --context <text>", "Pass this context; @file reads a file. Defaults to piped input.")
-        .option("-n, --dry-run", "Show every check without running the skill"),
+        .option("-n, --dry-run", "Show every check without running the skill")
+        .option("--detach", "Give the run to a worker, print its id, and end")
+        .option("--queue <name>", "With --detach: use this queue. Defaults to runs.")
+        .option("--tenant <name>", "With --detach: the tenant of the run; tenants take turns")
+        .option("--key <key>", "With --detach: the same key gives the same run, and adds none")
+        .option("--priority <number>", "With --detach: 0, the default, comes first"),
     ).addHelpText(
       "after",
       formatExamples(
@@ -35,6 +58,7 @@ export const runCommand: CommandDefinition = {
         'skillet run summarize --input \'{"content": "notes.md", "format": "tldr"}\'',
         'git diff | skillet run code-review "review this change"',
         'skillet run research "what is new in SQLite" --dry-run',
+        'skillet run research "what is new in SQLite" --detach',
       ),
     ),
   run: runSkill,
@@ -48,6 +72,11 @@ interface RunCommandOptions extends CallerOptions, RunOutputOptions {
   budget?: string;
   maxIterations?: string;
   dryRun?: boolean;
+  detach?: boolean;
+  queue?: string;
+  tenant?: string;
+  key?: string;
+  priority?: string;
 }
 
 /** Runs a skill as a sub-agent. The answer goes to stdout, everything else to stderr. */
@@ -59,6 +88,7 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
   if (!skill && !options.json && !options.events) return (await import("./show.ts")).failMissingSkill(io, found, name);
   const request = await createUseRequest(io, options, name, words);
   if (options.dryRun) return (await import("./sandbox-views.ts")).printDryRun(io, found, request, options);
+  if (options.detach) return detachRun(io, found, request, options);
   const signal = createInterruptSignal(io);
   return runTraced(io, async (traces) => {
     const start = (host: Host) => useSkill(found.catalog, host, { ...request, signal });
@@ -74,6 +104,47 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
     await printRunResult(io, found, result, options);
     return getRunExitCode(result);
   });
+}
+
+/** Adds the run to a queue of the workers. Without `--workspace`, it has none: workers are on other machines. */
+async function detachRun(
+  io: CommandIo,
+  found: DiscoverResult,
+  request: UseRequest,
+  options: RunCommandOptions & CommonOptions,
+): Promise<number> {
+  const engine = await openCommandEngine(found.around, found.settings);
+  if (!engine) throw createEngineMissingError();
+  try {
+    const { workspace, ...host } = found;
+    const prepared = await prepareDetachedUse(
+      found.catalog,
+      { ...host, ...(options.workspace === undefined ? {} : { workspace }) },
+      request,
+    );
+    if ("refusals" in prepared) {
+      const [refusal = { code: "not-found", message: "The skill is not available", fix: "" }] = prepared.refusals;
+      throw new SkillError(refusal.code as ErrorCode, refusal);
+    }
+    const { queue, tenant, key, priority } = options;
+    const more = priority === undefined ? {} : { priority: parseCountOption("--priority", priority) };
+    const given = { start: prepared.start, ...omitUndefined({ queue, tenant, key }), ...more };
+    const { id, isNew } = await engine.queue.enqueue(prepared.run, given);
+    const { skill } = prepared.run.head;
+    const workers = await engine.queue.listWorkers();
+    const isKnown = workers.some(({ skills }) => skills[skill] === prepared.start.digest);
+    if (options.json) printJson(io.stdout, { run: id, isNew, isKnown });
+    else {
+      createPrinter(io.stdout, io.env).line`${id}`;
+      const error = createPrinter(io.stderr, io.env);
+      if (!isNew) error.line`${error.dim("·")} the key was used before: this is the same run`;
+      if (!isKnown)
+        error.line`${error.yellow("!")} no worker has ${skill} as it is here (${prepared.start.digest.slice(0, 19)}): the run waits for one`;
+    }
+    return EXIT.fine;
+  } finally {
+    await engine.close();
+  }
 }
 
 /** Throws if the skill needs a language model and none is configured. */

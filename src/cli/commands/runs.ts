@@ -31,6 +31,7 @@ import {
   paintRunState,
   printHanging,
   printJson,
+  printProblem,
   printWrappedLine,
 } from "../output.ts";
 import {
@@ -51,7 +52,7 @@ export const runsCommand: CommandDefinition = {
       .argument("[command]")
       .option(
         "-s, --state <state>",
-        "Show only this state: running, interrupted, waiting, answered, ended, cancelled, corrupt, done or failed",
+        "Show only this state: running, interrupted, waiting, answered, ended, cancelled, corrupt, queued, stuck, done or failed",
       )
       .option("--skill <skill>", "Show only runs of this skill, or `chat` for conversations")
       .option("--user <name>", "Show only runs of this user of a server")
@@ -205,6 +206,7 @@ export function printRunList(out: Printer, rows: readonly RunSummary[], { hasInp
     if (run.task !== "") out.line`  ${truncateLine(run.task, width - 2)}`;
     if (run.approvalRequest && (run.state === "waiting" || run.state === "running"))
       out.line`  ${truncateLine(`approval needed: ${formatApprovalLine(run.approvalRequest)}`, width - 2)}`;
+    if (run.problem) out.line`  ${truncateLine(run.problem.message, width - 2)}`;
     const input = hasInput && run.approvalRequest ? formatInputLine(run.approvalRequest) : "";
     if (input !== "") out.line`  ${truncateLine(`input: ${input}`, width - 2)}`;
     const next = formatNextCommand(run);
@@ -286,6 +288,10 @@ function printRun(io: CommandIo, summary: RunSummary, lines: readonly JournalLin
   const start = Date.parse(at);
   for (const entry of createTimeline(lines)) printTimelineEntry(out, entry, { start, width, isFull });
   printRunEnd(out, summary, lines, isFull);
+  if (summary.problem) {
+    out.line``;
+    printProblem(out, state === "stuck" ? out.red("✗") : out.yellow("!"), summary.problem);
+  }
   if (state === "waiting" && request) {
     out.line``;
     printApprovalRequest(out, request, getUserHome(io.env), { isWhole: true });

@@ -1,0 +1,157 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import { resumeRun } from "../../agent/run/resume-run.ts";
+import type { Problem } from "../../errors/problem.ts";
+import { packageVersion } from "../../package.ts";
+import { DEFAULT_QUEUE } from "../../postgres/run-queue.ts";
+import type { WorkerEvent } from "../../postgres/worker.ts";
+import { computeSkillDigest } from "../../skill/source/skill-copy.ts";
+import { formatCount } from "../../util/text.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import {
+  attachCapabilities,
+  type CommandHost,
+  createEngineMissingError,
+  discoverForCommand,
+  openCommandEngine,
+  requireConfiguration,
+} from "../command-host.ts";
+import { type CommandIo, createInterruptSignal, createPrinter, printJsonLine } from "../output.ts";
+import { runTraced } from "../progress.ts";
+import { formatRunId } from "../run-format.ts";
+import { parseCountOption } from "./runs.ts";
+
+/** `skillet worker`. */
+export const workerCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("Do queued runs until this process is stopped")
+      .option("--slots <number>", "Work on this many runs at once. Defaults to slots of [engine], 8.")
+      .option("--queue <name...>", "Take runs of these queues. Defaults to runs.")
+      .option("--name <name>", "A name that no other worker has. Defaults to the host and the process.")
+      .addHelpText("after", formatExamples("skillet worker", "skillet worker --slots 20 --queue runs reports --json")),
+  run: runWorker,
+};
+
+interface WorkerCommandOptions {
+  slots?: string;
+  queue?: string[];
+  name?: string;
+}
+
+/** Does queued runs. At SIGTERM or Ctrl-C it takes no more, and gives those at work the drain time of [engine]. */
+async function runWorker({ io, options }: CommandContext<WorkerCommandOptions>): Promise<number> {
+  const found = await attachCapabilities(await discoverForCommand(io, options, { follow: true, remote: "background" }));
+  requireConfiguration(io, found);
+  const engine = await openCommandEngine(found.around, found.settings);
+  if (!engine) throw createEngineMissingError();
+  const { slots: usualSlots, leaseSeconds, outageSeconds, drainSeconds, attempts } = found.settings.engine;
+  const slots = options.slots === undefined ? usualSlots : Math.max(1, parseCountOption("--slots", options.slots));
+  const { name = `${hostname()}-${process.pid}-${randomBytes(2).toString("hex")}` } = options;
+  const signal = createInterruptSignal(io);
+  const { startWorker } = await import("../../postgres/worker.ts");
+  try {
+    return await runTraced(io, async (traces) => {
+      const host = { ...found, runs: engine.runs, ...(traces ? { onEvent: traces.record } : {}) };
+      const skills = createSkillView(found);
+      const worker = await startWorker(engine, {
+        ...{ name, slots, queues: options.queue ?? [DEFAULT_QUEUE], version: packageVersion() },
+        ...{ leaseSeconds, outageSeconds, drainSeconds, attempts },
+        check: (leg) => skills.check(leg),
+        run(id, { workspace }, aborted) {
+          const { workspace: _, ...rest } = host;
+          const place = workspace === undefined ? rest : host;
+          return resumeRun(skills.current(), place, id, { signal: aborted });
+        },
+        listSkills: () => skills.list(),
+        onEvent: (event) => printWorkerEvent(io, event, options.json ?? false),
+      });
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) resolve();
+        signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+      await worker.stop();
+      return EXIT.fine;
+    });
+  } finally {
+    await engine.close();
+  }
+}
+
+/** The skills of this machine, which are read again while the worker runs. */
+function createSkillView(found: CommandHost) {
+  let { catalog } = found;
+  const digestOf = async (name: string): Promise<string | undefined> => {
+    const skill = catalog.find(name);
+    try {
+      return skill && (await computeSkillDigest(skill));
+    } catch {
+      return undefined; // A file of it cannot be read: it is not the same copy.
+    }
+  };
+  return {
+    current: () => catalog,
+    async check({ skill, digest }: { skill: string; digest: string }): Promise<Problem | undefined> {
+      if ((await digestOf(skill)) !== digest) catalog = await catalog.reload();
+      const here = await digestOf(skill);
+      if (here === digest) return undefined;
+      const what = here === undefined ? `has no skill '${skill}'` : `has another copy of '${skill}'`;
+      return {
+        code: "run-elsewhere",
+        message: `${hostname()} ${what}: the run needs ${digest.slice(0, 19)}`,
+        fix: "install the copy that the run began with on a worker, or cancel the run",
+      };
+    },
+    async list(): Promise<Record<string, string>> {
+      catalog = await catalog.reload();
+      const digests: Record<string, string> = {};
+      for (const { name } of catalog.skills.slice(0, MAX_LISTED)) {
+        const digest = await digestOf(name);
+        if (digest !== undefined) digests[name] = digest;
+      }
+      return digests;
+    },
+  };
+}
+
+/** A worker shows at most this many skills to others. It does runs of all. */
+const MAX_LISTED = 500;
+
+function printWorkerEvent(io: CommandIo, event: WorkerEvent, asJson: boolean): void {
+  if (asJson) {
+    printJsonLine(io.stdout, event);
+    return;
+  }
+  const out = createPrinter(io.stdout, io.env);
+  const time = out.dim(event.at.slice(11, 19));
+  switch (event.type) {
+    case "worker-started":
+      out.line`${out.green("✓")} worker ${out.bold(event.worker)}: ${formatCount(event.slots, "slot")}, queue ${event.queues.join(", ")}`;
+      break;
+    case "run-taken":
+      out.line`${time} ${formatRunId(event.run)} ${event.skill}: taken`;
+      break;
+    case "run-left":
+      out.line`${time} ${formatRunId(event.run)} ${event.skill}: ${OUTCOME_LABELS[event.outcome]}${event.problem ? `: ${event.problem.message}` : ""}`;
+      break;
+    case "worker-lost":
+      out.line`${time} ${out.yellow("!")} worker ${event.worker} is gone: ${formatCount(event.runs.length, "run")} queued again`;
+      break;
+    case "runs-found":
+      out.line`${time} ${out.yellow("!")} ${formatCount(event.count, "run")} without a worker queued again`;
+      break;
+    case "worker-draining":
+      out.line`${time} stopping; ${formatCount(event.running, "run")} at work`;
+      break;
+    case "worker-stopped":
+      out.line`${time} stopped`;
+  }
+}
+
+const OUTCOME_LABELS = {
+  done: "done",
+  waiting: "waits for approval",
+  again: "queued again",
+  returned: "given back",
+  stuck: "stuck",
+} as const;
