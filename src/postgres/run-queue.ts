@@ -70,7 +70,7 @@ export type LegOutcome =
   | { type: "returned" | "stuck"; problem: Problem };
 
 /** The number of times that workers may give a run back before it is stuck. */
-const MAX_RETURNS = 20;
+const MAX_RETURNS = 8;
 const RETURN_DELAY_SECONDS = 1;
 /** A leg is lost if it is not live so long after the last change of its run. */
 const LOST_AFTER_SECONDS = 4;

@@ -49,19 +49,18 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
       ...Array.from({ length: 100 }, (_, seed) => createValue(createRandom(seed + 1), 4)),
     ];
     const run = { head: { id: ID, kind: "use", skill: "a", task: "" } as const, request: {} };
-    const texts = await Promise.all(
-      stores.map(async (store) => {
-        const journal = await store.create(run);
-        const returned = [];
-        for (const [index, value] of values.entries()) returned.push(await journal.step(`step-${index}`, value));
-        await journal.close();
-        const { lines, corrupt } = await store.read(ID);
-        expect(corrupt).toEqual([]);
-        const read = lines.flatMap((line) => (line.type === "step" ? [JSON.stringify(line.value) ?? ""] : []));
-        expect(returned.map((value) => JSON.stringify(value) ?? "")).toEqual(read);
-        return read;
-      }),
-    );
+    const texts: string[][] = [];
+    for (const store of stores) {
+      const journal = await store.create(run);
+      const returned = [];
+      for (const [index, value] of values.entries()) returned.push(await journal.step(`step-${index}`, value));
+      await journal.close();
+      const { lines, corrupt } = await store.read(ID);
+      expect(corrupt).toEqual([]);
+      const read = lines.flatMap((line) => (line.type === "step" ? [JSON.stringify(line.value) ?? ""] : []));
+      expect(returned.map((value) => JSON.stringify(value) ?? "")).toEqual(read);
+      texts.push(read);
+    }
     expect(texts[0]?.length).toBe(values.length);
     expect(texts[0]?.every((text, index) => text === texts[1]?.[index])).toBe(true);
     await engine.close();
