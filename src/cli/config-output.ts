@@ -106,6 +106,18 @@ const GENERAL_KEYS: readonly ConfigKey[] = CONFIG_KEYS.filter(({ path }) => !pat
 /** Keys whose default is not in the table: it depends on the machine, or there is no value. */
 const COMPUTED_DEFAULTS: Record<string, DefaultValue> = {
   "limits.tokens": { says: "no limit" },
+  "limits.cost.run": { says: "no limit" },
+  "limits.cost.day": { says: "no limit" },
+  "limits.cost.month": { says: "no limit" },
+  "engine.url": { says: "none; runs are files of this machine" },
+  "server.public_url": { says: "none" },
+  "server.oauth.issuer": { says: "none; only tokens of this server are accepted" },
+  "server.oauth.audience": { says: "server.public_url" },
+  "server.oauth.jwks_url": { says: "the one in the metadata of the issuer" },
+  "server.oauth.algorithms": { value: ["RS256", "PS256", "ES256", "EdDSA"] },
+  "server.oauth.user_claim": { value: "sub" },
+  "server.oauth.tenant_claim": { says: "none" },
+  "server.oauth.scope_prefix": { says: "none" },
   "tools.web_search.provider": { says: "none; runs have no web_search" },
   "tools.web_search.url": { says: "the provider's own" },
   "tools.web_search.api_key": { says: "none" },

@@ -13,6 +13,7 @@ import {
 } from "./key-types.ts";
 import {
   type CapabilitySettings,
+  type CostCeilings,
   DEFAULT_CAPABILITY_SETTINGS,
   DEFAULT_ENGINE_SETTINGS,
   DEFAULT_RUN_LIMITS,
@@ -24,7 +25,14 @@ import {
   type SandboxSettings,
   type ScriptLimits,
 } from "./limits.ts";
-import type { DisclosureSettings, McpSettings, OauthSettings, PersonSettings, WebSearchSettings } from "./settings.ts";
+import type {
+  DisclosureSettings,
+  McpSettings,
+  OauthSettings,
+  PersonSettings,
+  TenantSettings,
+  WebSearchSettings,
+} from "./settings.ts";
 
 export interface ConfigKey {
   /** `*` stands for any name, `UPPER_CASE` for a variable. */
@@ -158,6 +166,18 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   ),
   defineModelKey("timeout_seconds", "size", "the timeout of one response", "seconds"),
   defineModelKey("retries", "number", "the maximum retries after a transient failure", "retries"),
+  defineModelKey(
+    "requests_per_minute",
+    "size",
+    "the maximum requests in a minute to the account of the model, by all runs of a process; others wait",
+    "requestsPerMinute",
+  ),
+  defineModelKey(
+    "tokens_per_minute",
+    "size",
+    "the maximum input and output tokens in a minute of that account, by all runs of a process; others wait",
+    "tokensPerMinute",
+  ),
   defineModelKey("max_tokens", "size", "the maximum output tokens of one response", "maxTokens"),
   defineModelKey(
     "context_window",
@@ -269,6 +289,28 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   defineLimitKey("timeout_seconds", "the time limit of a run, including nested runs", "seconds"),
   defineLimitKey("nesting", "the maximum depth of skills that call skills; `1` allows none", "nesting"),
   defineLimitKey("tokens", "the token limit of a run, including nested runs; default: no limit", "tokens"),
+  ...defineCostKeys("limits.cost", "all runs", ({ limits }) => limits, { workspace: "only less" }),
+  ...defineCostKeys("skills.*.limits.cost", "the runs of the skill", ({ skills }, [, name]) =>
+    getSkillValues(skills, name),
+  ),
+  ...defineCostKeys("server.people.*.limits.cost", "the runs of the person", ({ serving }, [, , name]) =>
+    getPersonValues(serving, name),
+  ),
+  ...defineCostKeys("server.tenants.*.limits.cost", "the runs of the tenant", ({ serving }, [, , name]) =>
+    getTenantValues(serving, name),
+  ),
+  defineKey(
+    "server.tenants.*.concurrency",
+    "size",
+    "the maximum scripts, tools of skills and sub-agents of the tenant that run at once in a server; others wait",
+    ({ serving }, concurrency, [, , name]) => Object.assign(getTenantValues(serving, name), { concurrency }),
+  ),
+  defineKey(
+    "server.tenants.*.calls_per_minute",
+    "size",
+    "the maximum of them that start in a minute; others are refused",
+    ({ serving }, callsPerMinute, [, , name]) => Object.assign(getTenantValues(serving, name), { callsPerMinute }),
+  ),
   defineLimitKey("tool_timeout_seconds", "the time limit of one tool call", "toolSeconds"),
   defineLimitKey("tool_output", "the maximum characters of tool output that a model gets", "toolOutput"),
   defineRunsKey("keep_days", "the days that runs are kept", "days"),
@@ -470,6 +512,37 @@ function definePersonKey(name: string, type: ConfigKey["type"], means: string, f
   return defineKey(`server.people.*.${name}`, type, means, ({ serving }, value, [, , person]) =>
     Object.assign(getPersonValues(serving, person), { [field]: value }),
   );
+}
+
+/** Defines the ceilings of one table: of a run, a day and a month. */
+function defineCostKeys(
+  table: string,
+  subject: string,
+  valuesOf: (values: ConfigValues, parts: readonly string[]) => { cost?: CostCeilings },
+  rest: KeyOptions = {},
+): readonly ConfigKey[] {
+  const means: Record<keyof CostCeilings, string> = {
+    run: `the maximum cost of one run in US dollars, with its nested runs, for ${subject}`,
+    day: `the maximum cost of ${subject} in a day (UTC), in US dollars`,
+    month: `the maximum cost of ${subject} in a month (UTC), in US dollars`,
+  };
+  return (Object.keys(means) as (keyof CostCeilings)[]).map((name) =>
+    defineKey(
+      `${table}.${name}`,
+      "price",
+      means[name],
+      (values, value, parts) => {
+        const limited = valuesOf(values, parts);
+        limited.cost = { ...limited.cost, [name]: value };
+      },
+      rest,
+    ),
+  );
+}
+
+function getTenantValues(serving: ConfigValues["serving"], name: string | undefined): TenantSettings {
+  serving.tenants ??= new Map();
+  return getOrCreateEntry(serving.tenants, name, () => ({}));
 }
 
 function getPersonValues(serving: ConfigValues["serving"], name: string | undefined): PersonValues {

@@ -14,6 +14,7 @@ import { createSearchFileStore } from "../store/json-store.ts";
 import { createSkillLocks, type SkillLocks } from "../store/lock-diff.ts";
 import { LOCK_FILE } from "../store/lock-file.ts";
 import { createRunStore, type RunStore } from "../store/runs.ts";
+import { createSpendingStore, type SpendingStore } from "../store/spending.ts";
 import { createStatisticsStore, type StatisticsStore } from "../store/statistics.ts";
 import { createSecretGrants, createTrustStore, type SecretGrants, type TrustStore } from "../store/trust.ts";
 import { omitUndefined } from "../util/objects.ts";
@@ -60,6 +61,7 @@ export interface DiscoverResult {
   approvals: ApprovalStore;
   installs: ClientCopyStore;
   runs: RunStore;
+  spending: SpendingStore;
   statistics: StatisticsStore;
   system: SystemInfo;
   caller?: Caller;
@@ -112,6 +114,7 @@ export async function discover(options: DiscoverOptions = {}): Promise<DiscoverR
       around.skilletHome,
       createLiveView(() => settings.runs, ["days", "most"]),
     ),
+    spending: createSpendingStore(around.skilletHome),
     statistics: createStatisticsStore(around.skilletHome),
     system: createSystemInfo(createLiveView(() => settings.sandbox, ["engine", "level", "program"])),
     ...(options.caller ? { caller: options.caller } : {}),

@@ -9,6 +9,7 @@ import type { Skill } from "../skill/skill.ts";
 import type { Tool } from "../skill/tool.ts";
 import type { ApprovalStore } from "../store/approvals.ts";
 import type { RunStore } from "../store/runs.ts";
+import type { SpendingStore } from "../store/spending.ts";
 import type { StatisticsStore } from "../store/statistics.ts";
 import type { SecretGrants, TrustStore } from "../store/trust.ts";
 import { findSystemProgram } from "../util/system.ts";
@@ -54,6 +55,8 @@ export interface Host {
   approvals?: ApprovalStore;
   /** The store that records runs, so that they can be resumed. If undefined, runs are not recorded. */
   runs?: RunStore;
+  /** The store of what models cost, for ceilings of a day or month. If undefined, only ceilings of a run apply. */
+  spending?: SpendingStore;
   /** The store of usage statistics. If undefined, nothing is counted. */
   statistics?: StatisticsStore;
   /** Called with every event. Its errors are ignored. */
@@ -167,6 +170,7 @@ const HOST_MEMBERS: Readonly<Record<keyof Host, ValueKind>> = {
   approve: "function",
   approvals: "object",
   runs: "object",
+  spending: "object",
   statistics: "object",
   onEvent: "function",
 };

@@ -10,6 +10,7 @@ import { getUserHome } from "../util/system.ts";
 import type { Host } from "./host.ts";
 import {
   type CapabilitySettings,
+  type CostCeilings,
   type EngineSettings,
   type ProviderSettings,
   type RunLimits,
@@ -19,7 +20,14 @@ import {
   WORKSPACE_ACCESS,
   type WorkspaceAccess,
 } from "./limits.ts";
-import type { DisclosureSettings, McpSettings, PersonSettings, ServingSettings, ToolSettings } from "./settings.ts";
+import type {
+  DisclosureSettings,
+  McpSettings,
+  PersonSettings,
+  ServingSettings,
+  TenantSettings,
+  ToolSettings,
+} from "./settings.ts";
 
 /** The type of a configuration value. */
 interface KeyType {
@@ -178,6 +186,7 @@ export interface SkillValues {
   enabledBy?: "workspace";
   network?: readonly string[];
   workspace?: WorkspaceAccess;
+  cost?: CostCeilings;
   model?: string;
   allowChatIds?: readonly string[];
   dynamicCommands?: boolean;
@@ -196,6 +205,7 @@ export interface ServerValues extends McpSettings {
 
 export interface ServingValues extends ServingSettings {
   people?: Map<string, PersonValues>;
+  tenants?: Map<string, TenantSettings>;
 }
 
 export interface PersonValues extends PersonSettings {

@@ -12,10 +12,19 @@ export interface RunLimits {
   nesting: number;
   /** The token limit of a run, including nested runs, input and output. Defaults to no limit. */
   tokens?: number;
+  /** The cost ceilings of all runs together, and of each run. */
+  cost?: CostCeilings;
   /** The time limit of one tool call. Tools that start programs also have a separate limit. */
   toolSeconds: number;
   /** The maximum characters of tool output that a model gets. */
   toolOutput: number;
+}
+
+/** Ceilings in US dollars: of one run with its nested runs, and of all runs in a calendar day or month (UTC). */
+export interface CostCeilings {
+  run?: number;
+  day?: number;
+  month?: number;
 }
 
 export const DEFAULT_RUN_LIMITS: RunLimits = {

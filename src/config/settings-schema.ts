@@ -22,7 +22,13 @@ import {
   MAX_PACKAGES,
   NAMESPACE_PATTERN,
 } from "./key-types.ts";
-import { SANDBOX_ENGINES, type SandboxEngine, WORKSPACE_ACCESS, type WorkspaceAccess } from "./limits.ts";
+import {
+  type CostCeilings,
+  SANDBOX_ENGINES,
+  type SandboxEngine,
+  WORKSPACE_ACCESS,
+  type WorkspaceAccess,
+} from "./limits.ts";
 import { createSettingsFromEntries, type OauthSettings, type SearchProvider, type Settings } from "./settings.ts";
 
 /** Configuration as an object: the keys of config.toml, in camelCase. Variables of a skill are under its `env`. */
@@ -44,6 +50,9 @@ export interface SettingsInput {
     publicUrl?: string;
     trustedProxies?: readonly string[];
     oauth?: OauthSettings;
+    tenants?: Readonly<
+      Record<string, { limits?: { cost?: CostCeilings }; concurrency?: number; callsPerMinute?: number }>
+    >;
     people?: Readonly<Record<string, PersonInput>>;
   };
   limits?: {
@@ -52,6 +61,7 @@ export interface SettingsInput {
     timeoutSeconds?: number;
     nesting?: number;
     tokens?: number;
+    cost?: CostCeilings;
     toolTimeoutSeconds?: number;
     toolOutput?: number;
   };
@@ -103,6 +113,7 @@ export interface SkillInput {
   env?: Readonly<Record<string, string>>;
   network?: readonly string[];
   workspace?: WorkspaceAccess;
+  limits?: { cost?: CostCeilings };
   dynamicCommands?: boolean;
   /** Python, npm and Debian packages for the skill's code. */
   python?: readonly string[];
@@ -115,6 +126,7 @@ export interface SkillInput {
 interface PersonInput {
   enabled?: boolean;
   tenant?: string;
+  limits?: { cost?: CostCeilings };
   workspace?: string;
   chatType?: string;
   chatId?: string;
@@ -146,6 +158,8 @@ interface ModelInput {
   apiKey?: string;
   timeoutSeconds?: number;
   retries?: number;
+  requestsPerMinute?: number;
+  tokensPerMinute?: number;
   maxTokens?: number;
   contextWindow?: number;
 }

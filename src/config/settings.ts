@@ -10,6 +10,7 @@ import { type ConfigEntry, type ConfigFile, type ConfigOwner, readConfig } from 
 import { type ConfigValues, createConfigValues, WORKSPACE_RULES } from "./key-types.ts";
 import {
   type CapabilitySettings,
+  type CostCeilings,
   DEFAULT_CAPABILITY_SETTINGS,
   DEFAULT_ENGINE_SETTINGS,
   DEFAULT_RUN_LIMITS,
@@ -32,6 +33,8 @@ export interface SkillSettings {
   /** The network and workspace access of its sandbox, overriding the settings of all sandboxes. */
   network?: readonly string[];
   workspace?: WorkspaceAccess;
+  /** The cost ceilings of its runs. */
+  cost?: CostCeilings;
   /** Runs commands in its instructions, overriding the setting for all skills. */
   dynamicCommands?: boolean;
   /** Additional Python, npm and system packages for its code. */
@@ -87,6 +90,8 @@ export interface ServingSettings {
   trustedProxies?: readonly string[];
   /** The authorization server whose access tokens are accepted. Only read when a server starts. */
   oauth?: OauthSettings;
+  /** The tenants of people, by name. */
+  tenants?: ReadonlyMap<string, TenantSettings>;
   /** The people who may call the server over HTTP, by name. */
   people?: ReadonlyMap<string, PersonSettings>;
 }
@@ -106,11 +111,21 @@ export interface OauthSettings {
   scopePrefix?: string;
 }
 
+/** The limits of all people of a tenant together. */
+export interface TenantSettings {
+  cost?: CostCeilings;
+  /** The maximum scripts, tools of skills and sub-agents that run at once. Others wait. */
+  concurrency?: number;
+  /** The maximum of them that start in a minute. Others are refused. */
+  callsPerMinute?: number;
+}
+
 /** The settings of a person who calls a server. */
 export interface PersonSettings {
   /** False refuses all credentials of the person. */
   enabled?: boolean;
   tenant?: string;
+  cost?: CostCeilings;
   /** The workspace of the person's sessions, instead of the server's. */
   workspace?: string;
   chatType?: string;

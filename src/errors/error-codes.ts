@@ -36,6 +36,10 @@ export const MCP_CODES = {
     "A skill of an MCP server cannot be exported to a client, where it would look like your own skill.",
     "connect the client to the server",
   ),
+  "tenant-busy": defineCode(
+    "The tenant of the caller has reached its limit of calls.",
+    "try again later, or raise the limit under [server.tenants.NAME]",
+  ),
   "token-scope": defineCode(
     "The token of the caller does not have the scope that the call needs.",
     "ask the operator for a token with the scope: `skillet token create NAME --scope SCOPE`",

@@ -92,6 +92,18 @@ export const USE_CODES = {
 
 /** Codes of runs and conversations, of models, and of the journals of runs. */
 export const RUN_CODES = {
+  "cost-limit": defineCode(
+    "The run stopped because a cost ceiling of the run, day or month was reached.",
+    "raise the ceiling that the message names, or wait for the next day or month",
+  ),
+  "price-missing": defineCode(
+    "A cost ceiling is set, and the price of the model is unknown.",
+    "set the prices of the model under [prices.MODEL]",
+  ),
+  "spending-unusable": defineCode(
+    "The record of costs cannot be read or written.",
+    "check that you own the file and that the disk is not full",
+  ),
   aborted: defineCode("The run was interrupted.", "start it again if that was not intended"),
   refused: defineCode(
     "The run was refused before it started; `refusals` has the reasons.",

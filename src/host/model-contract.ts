@@ -128,6 +128,9 @@ export interface ModelSettings {
   seconds?: number;
   /** The maximum retries after a transient failure. */
   retries?: number;
+  /** The maximum requests, and tokens of requests and answers, that this process sends to the account in a minute. */
+  requestsPerMinute?: number;
+  tokensPerMinute?: number;
   /** The maximum output tokens of one response. */
   maxTokens?: number;
   /** The context window in tokens. */

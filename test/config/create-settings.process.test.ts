@@ -46,6 +46,7 @@ const EVERY = {
     x: {
       ...{ enabled: true, model: "some", allowChatIds: ["a"], env: { KEY: "some" }, network: [], workspace: "read" },
       ...{ dynamicCommands: true, capabilities: [], python: ["pypdf"], npm: ["docx"], packages: ["poppler-utils"] },
+      limits: { cost: { run: 1.5, day: 2, month: 3 } },
       capabilityProvider: { enabled: true, namespace: "gog", command: ["a"], timeoutSeconds: 5 },
     },
     defaults: { allowChatIds: ["a"] },
@@ -54,7 +55,7 @@ const EVERY = {
   models: {
     x: {
       ...{ provider: "openai", model: "m", baseUrl: "https://example.com", apiKey: "env:K" },
-      ...{ timeoutSeconds: 1, retries: 1, maxTokens: 1, contextWindow: 1 },
+      ...{ timeoutSeconds: 1, retries: 1, requestsPerMinute: 1, tokensPerMinute: 1, maxTokens: 1, contextWindow: 1 },
     },
   },
   prices: { x: { input: 1, output: 1, cached: 1 } },
@@ -87,13 +88,14 @@ const EVERY = {
           skills: [],
           capabilities: [],
         },
-        variables: { x: { KEY: "v" } },
+        ...{ variables: { x: { KEY: "v" } }, limits: { cost: { run: 1.5, day: 2, month: 3 } } },
       },
     },
+    tenants: { x: { limits: { cost: { run: 1.5, day: 2, month: 3 } }, concurrency: 2, callsPerMinute: 3 } },
   },
   limits: {
     ...{ maxIterations: 1, iterationCap: 1, timeoutSeconds: 1, nesting: 1, tokens: 1 },
-    ...{ toolTimeoutSeconds: 1, toolOutput: 1 },
+    ...{ toolTimeoutSeconds: 1, toolOutput: 1, cost: { run: 1.5, day: 2, month: 3 } },
   },
   runs: { keepDays: 1, keep: 1 },
   engine: { url: "env:E", slots: 1, leaseSeconds: 1, outageSeconds: 1, drainSeconds: 1, attempts: 1 },

@@ -325,6 +325,9 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-21": "approve, deny, cancel, resume, runs, stats work from a machine without worker, skills or model.",
   "E-26": "Postgres unavailable: commands fail within 5 s with a fix, workers survive, everything continues on return.",
   "E-29": "A least-privileged database role is enough; `engine check` reports a role that can do more.",
+  "E-14":
+    "Tenant concurrency is never exceeded; a small tenant behind a large one starts within 2 x of its time on an empty queue. Reading: within one server.",
+  "E-16": "Provider limits hold over all runs of a process; a 429 pauses all within 1 s.",
   "E-33":
     "disable, ungrant, token revoke and trust revoke are effective in running servers and workers within 2 s; the command reports what was reached.",
   "E-35":

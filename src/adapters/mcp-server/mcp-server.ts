@@ -23,7 +23,7 @@ import { omitUndefined } from "../../util/objects.ts";
 import { truncateLine } from "../../util/text.ts";
 import { createElicitations, type Elicitations } from "./elicitation.ts";
 import { mountTools, onConnectionClosed, registerServerTool } from "./mount-skills.ts";
-import { findScopeProblem, getToolScope, hideHookTools, SERVER_TOOLS } from "./server-tools.ts";
+import { type AdmitCall, findScopeProblem, getToolScope, hideHookTools, SERVER_TOOLS } from "./server-tools.ts";
 import {
   findListingClient,
   formatOmittedNote,
@@ -56,6 +56,7 @@ export interface McpServerOptions {
 interface SharedServerState {
   /** The scopes of the caller. Defaults to all. */
   scopes?: ReadonlySet<ServerScope> | undefined;
+  admit?: AdmitCall | undefined;
   elicitations?: Elicitations;
   /** Returns the listings of catalogs for the current settings. Contract: all servers that share them have the same host, which decides what is visible. */
   listings?(): WeakMap<Catalog, CachedListings>;
@@ -159,6 +160,7 @@ export function createMcpServerHandle(
   const tools = mountTools(mcp, session, {
     ...options,
     scopes,
+    admit: shared.admit,
     asking,
     note,
     clientName: () => clientName,

@@ -9,13 +9,15 @@ import { createRefusalResult } from "../../agent/run/run-result.ts";
 import type { Session, SessionCallOptions } from "../../agent/session/session.ts";
 import { type McpTextLimits, UNKNOWN_CLIENT_LIMITS } from "../../catalog/client-listings.ts";
 import { SkillError } from "../../errors/problem.ts";
-import type { CallOptions, Tool } from "../../skill/tool.ts";
+import type { CallOptions, Tool, ToolResult } from "../../skill/tool.ts";
 import { createWireNames } from "../../skill/tool-names.ts";
+import type { ServerScope } from "../../store/server-tokens.ts";
 import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { createElicitations, type Elicitations, type ServedCallContext } from "./elicitation.ts";
 import { listPublishedNames } from "./published-skill.ts";
 import {
+  type AdmitCall,
   addListNote,
   type ClientToolOptions,
   createClientTools,
@@ -133,9 +135,12 @@ export function mountTools(mcp: McpServer, session: Session, options: ToolMountO
     const own = clients.find((tool) => tool.name === name && !session.isDisabled(name));
     const row = Object.hasOwn(SERVER_TOOLS, name) ? SERVER_TOOLS[name] : undefined;
     const resolved = row ? resolvePublishedName(input, session) : input;
-    const result = await (own
-      ? own.execute(resolved, callOptions)
-      : session.call(name, name === "load_skill" ? { ...Object(resolved), again: true } : resolved, callOptions));
+    const work = () =>
+      own
+        ? own.execute(resolved, callOptions)
+        : session.call(name, name === "load_skill" ? { ...Object(resolved), again: true } : resolved, callOptions);
+    const { admit } = options;
+    const result = admit && GATED_SCOPES.has(needed) ? await callAdmitted(admit, callOptions, work) : await work();
     sync();
     // Clients fetch the list again after a change, and pass their current list to the model when the response arrives.
     const isHeard =
@@ -218,6 +223,24 @@ export function mountTools(mcp: McpServer, session: Session, options: ToolMountO
       registered.clear();
     },
   };
+}
+
+/** The scopes of calls that run code or ask a model. */
+const GATED_SCOPES: ReadonlySet<ServerScope> = new Set(["run", "use"]);
+
+/** Makes a call when there is a place for it. */
+async function callAdmitted(
+  admit: AdmitCall,
+  { signal = new AbortController().signal }: SessionCallOptions,
+  work: () => Promise<ToolResult>,
+): Promise<ToolResult> {
+  const admitted = await admit(signal);
+  if (typeof admitted !== "function") return createRefusalResult([admitted]);
+  try {
+    return await work();
+  } finally {
+    admitted();
+  }
 }
 
 /** The tools that load skills. */

@@ -12,11 +12,15 @@ import type { Capabilities } from "../../host/capability-contract.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
 import { shortHash } from "../../util/text.ts";
 import type { ServerIdentity } from "./http-identity.ts";
+import type { AdmitCall } from "./server-tools.ts";
 import type { ServedCaller } from "./skill-server.ts";
+import type { TenantGate } from "./tenant-gate.ts";
 
 export interface PersonHostOptions {
   /** Opens the permanent approvals of a person. An approval of one person never counts for another. */
   openApprovals?(person: string): ApprovalStore;
+  /** Limits what each tenant starts. */
+  gate?: TenantGate;
 }
 
 /**
@@ -26,7 +30,7 @@ export interface PersonHostOptions {
 export function createServedCaller(
   host: Host,
   identity: ServerIdentity,
-  { openApprovals }: PersonHostOptions = {},
+  { openApprovals, gate }: PersonHostOptions = {},
 ): ServedCaller {
   const { key, userId, scopes } = identity;
   if (userId === undefined) return { key, scopes, host: {} };
@@ -39,11 +43,18 @@ export function createServedCaller(
       fix: "ask the operator of the server to add it to your skills",
     };
   };
+  const caller = createLiveCaller(host, identity, settingsOf);
+  const admit: AdmitCall = async (signal) => {
+    const { tenant } = caller;
+    const limits = tenant === undefined ? undefined : host.settings.serving.tenants?.get(tenant);
+    return gate && tenant !== undefined && limits ? gate.enter(tenant, limits, signal) : () => {};
+  };
   return {
     key,
     scopes,
+    admit,
     host: {
-      caller: createLiveCaller(host, identity, settingsOf),
+      caller,
       settings: createPersonSettings(host.settings, userId),
       policies: [...(host.policies ?? []), restrictToSkills],
       ...(host.capabilities ? { capabilities: restrictCapabilities(host.capabilities, settingsOf) } : {}),

@@ -164,11 +164,15 @@ export function omitSchemaProperty(schema: JsonObject, lacking: string | undefin
   return { ...schema, properties: rest };
 }
 
+export type AdmitCall = (signal: AbortSignal) => Promise<(() => void) | Problem>;
+
 export interface ClientToolOptions {
   /** True if loaded skills are forgotten after each response: a call then names the skill of the tool. */
   isStateless?: boolean | undefined;
   /** The scopes of the caller. Defaults to all. */
   scopes?: ReadonlySet<ServerScope> | undefined;
+  /** Waits until the caller may run code or a sub-agent. Returns the function to call afterwards, or the problem. */
+  admit?: AdmitCall | undefined;
   /** Returns the name of the client. */
   clientName?(): string | undefined;
   /** Lists the skills within the client's limits. Defaults to the session's list. */

@@ -19,6 +19,7 @@ import {
   type McpServerHandle,
   type McpServerOptions,
 } from "./mcp-server.ts";
+import type { AdmitCall } from "./server-tools.ts";
 import { formatServedListing, type ServedListing } from "./skill-prompts.ts";
 
 export interface SkillServerOptions extends Omit<McpServerOptions, "isStateless"> {
@@ -57,6 +58,8 @@ export interface SkillServer {
 export interface ServedCaller {
   key: string;
   scopes: ReadonlySet<ServerScope>;
+  /** Waits until the caller may run code or a sub-agent. */
+  admit?: AdmitCall;
   /** The parts of the host that differ for the caller. */
   host: Partial<Host>;
 }
@@ -215,7 +218,14 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
       const server = createMcpServerHandle(
         session,
         { ...rest, isStateless },
-        { elicitations: asking, note, listedByClient: findOmitted, scopes: caller?.scopes, ...shared },
+        {
+          elicitations: asking,
+          note,
+          listedByClient: findOmitted,
+          scopes: caller?.scopes,
+          admit: caller?.admit,
+          ...shared,
+        },
       );
       live.add(server);
       const release = () => {

@@ -20,6 +20,7 @@ import {
   toModelError,
 } from "./model-errors.ts";
 import { getContextWindow } from "./model-providers.ts";
+import { getPauseMs, type ProviderLimit, type ProviderRates } from "./provider-limits.ts";
 
 interface SdkModelOptions extends ModelTarget {
   /** The number of retries after a temporary failure. */
@@ -30,6 +31,8 @@ interface SdkModelOptions extends ModelTarget {
   supportsEffort?: boolean;
   /** The context window in tokens, if known. */
   contextWindow?: number;
+  /** The limit of its account, which all runs of this process share, and the configured rates. */
+  limit?: { account: ProviderLimit; rates: ProviderRates };
 }
 
 /** Creates a model from one of the AI SDK. One `respond` is one request: the SDK gets tools that it cannot execute. */
@@ -52,7 +55,10 @@ export function createSdkModel(model: AiSdkModel, options: SdkModelOptions): Mod
       try {
         request.signal.throwIfAborted();
         const result = streamText({
-          model: wrapLanguageModel({ model: model as never, middleware: createMiddleware(request, options) }),
+          model: wrapLanguageModel({
+            model: model as never,
+            middleware: createMiddleware(request, options, clock.signal),
+          }),
           ...(request.instructions === "" ? {} : { instructions: request.instructions }),
           messages: request.messages.flatMap((message) => toModelMessages(message, names)),
           tools,
@@ -67,6 +73,7 @@ export function createSdkModel(model: AiSdkModel, options: SdkModelOptions): Mod
           onError: () => undefined,
         });
         const reply = await collectReply(result.stream, request, names);
+        options.limit?.account.spend(reply.usage.inputTokens + reply.usage.outputTokens);
         const raw = (await result.responseMessages).flatMap((message) => (message.role === "assistant" ? message : []));
         return { ...reply, ...(raw.length === 0 ? {} : { raw: toPlainData(raw) }) };
       } catch (error) {
@@ -126,13 +133,14 @@ const PROVIDER_OPTIONS = {
 type Middleware = Parameters<typeof import("ai").wrapLanguageModel>[0]["middleware"];
 
 /** Reports retries, limits the size of an answer, and suppresses provider warnings, which the SDK would print. */
-function createMiddleware(request: ModelRequest, options: SdkModelOptions): Middleware {
+function createMiddleware(request: ModelRequest, options: SdkModelOptions, signal: AbortSignal): Middleware {
   let failed: string | undefined;
   let again = 0;
   return {
     specificationVersion: "v4",
     async wrapStream({ doStream }) {
       if (failed !== undefined) request.onRetry?.(`${failed}; retrying (${++again} of ${options.retries})`);
+      await options.limit?.account.wait(options.limit.rates, signal);
       try {
         const { stream, ...rest } = await doStream();
         const bound = createAnswerLimit(options.name);
@@ -145,6 +153,8 @@ function createMiddleware(request: ModelRequest, options: SdkModelOptions): Midd
         });
         return { ...rest, stream: (stream as ReadableStream).pipeThrough(quiet) };
       } catch (error) {
+        const pauseMs = getPauseMs(error);
+        if (pauseMs !== undefined) options.limit?.account.pause(pauseMs);
         failed = formatModelFailure(error, options);
         throw findPermanentError(error, options) ?? error;
       }

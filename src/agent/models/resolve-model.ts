@@ -13,6 +13,7 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { formatConfigPath } from "../policy/trust-policy.ts";
 import { createSdkModel } from "./ai-sdk-model.ts";
 import { findOllamaModel, formatSdkModelName, getOllamaUrl, MODEL_PROVIDER_TABLE } from "./model-providers.ts";
+import { getProviderLimit } from "./provider-limits.ts";
 import { RUNBOOK_NAME, runbookModel } from "./runbook.ts";
 
 export interface ResolvedModel {
@@ -248,6 +249,10 @@ async function createConfiguredModel(host: Host, settings: ModelSettings, place:
     ...(settings.maxTokens === undefined ? {} : { maxTokens: settings.maxTokens }),
     ...(settings.contextWindow === undefined ? {} : { contextWindow: settings.contextWindow }),
     supportsEffort: row.supportsEffort,
+    limit: {
+      account: getProviderLimit(provider, url, key?.value),
+      rates: { requestsPerMinute: settings.requestsPerMinute, tokensPerMinute: settings.tokensPerMinute },
+    },
     address: formatModelAddress(url),
     ...(from === undefined ? {} : { addressFrom: from }),
     ...(key === undefined ? {} : { key: key.said }),

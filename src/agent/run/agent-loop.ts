@@ -24,6 +24,7 @@ import { calculateCost } from "../models/model-providers.ts";
 import { createAgentTaint, type TaintTracker } from "../policy/taint-tracker.ts";
 import { shortenHomePath } from "../policy/trust-policy.ts";
 import { callTools } from "./call-tool.ts";
+import { type CostGuard, createCostGuard } from "./cost-limits.ts";
 import { createProblemRedactor, redactData } from "./redaction.ts";
 import { formatRunContent, type RunResult, toProblem } from "./run-result.ts";
 import { addUsage, emitRunEvent, endRun, type StepRunner } from "./step-runner.ts";
@@ -120,6 +121,13 @@ export async function runAgent(agent: AgentContext): Promise<RunResult> {
     limits: { iterations: bounds.maxIterations, toolSeconds: host.settings.limits.toolSeconds },
     budget: bounds.budget,
     estimateCost: (usage) => calculateCost(usage, model.name, host.settings.prices),
+    costs: createCostGuard({
+      ...{ host, skill: agent.skill, budget: bounds.budget },
+      model: {
+        name: model.name,
+        isPriced: calculateCost(PRICE_PROBE, model.name, host.settings.prices) !== undefined,
+      },
+    }),
   });
   return ended.then((end) => endAgent(agent, end, steps.waited() - before));
 }
@@ -141,6 +149,8 @@ function endAgent(agent: AgentContext, end: AgentLoopResult, waited: number): Pr
   });
 }
 
+/** Usage whose cost is known only if all prices are. */
+const PRICE_PROBE: Usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
 const MAX_ERROR_LENGTH = 2000;
 
 interface AgentEnd {
@@ -184,6 +194,8 @@ function createRunResult(
 export interface TokenBudget {
   used: number;
   max: number | undefined;
+  /** What they cost so far in US dollars, where prices are known. */
+  cost?: number;
 }
 
 export interface AgentLoopOptions {
@@ -222,6 +234,8 @@ export interface AgentLoopOptions {
   budget: TokenBudget;
   redactor: Redactor;
   estimateCost(usage: Usage): number | undefined;
+  /** The cost ceilings. */
+  costs: CostGuard;
   signal: AbortSignal;
 }
 
@@ -258,7 +272,9 @@ async function runAgentLoop(steps: StepRunner, options: AgentLoopOptions): Promi
       const { usage, calls } = reply;
       end.iterations = step;
       end.usage = addUsage(end.usage, usage);
-      end.cost = addCosts(end.cost, estimateCost(usage));
+      const cost = estimateCost(usage);
+      end.cost = addCosts(end.cost, cost);
+      budget.cost = (budget.cost ?? 0) + (cost ?? 0);
       budget.used += usage.inputTokens + usage.outputTokens || estimateUsage(options, reply);
       if (reply.text.trim() !== "") end.text = reply.text;
       const { text, raw } = reply;
@@ -284,6 +300,7 @@ async function runAgentLoop(steps: StepRunner, options: AgentLoopOptions): Promi
     end.usage = addUsage(end.usage, said.inVain);
     end.cost = addCosts(end.cost, said.inVain === NO_USAGE ? undefined : estimateCost(said.inVain));
     if (signal.aborted) return ended(getStopReason(signal));
+    if (error instanceof SkillError && error.code === "cost-limit") return { ...ended("budget"), error };
     return { ...ended("error"), error: toModelError(error) };
   }
 }
@@ -316,6 +333,7 @@ async function askModel(
     if (text !== "") emitRunEvent(steps, options, { type: "text-generated", step, text });
   };
   const whole = createSurrogateJoiner();
+  await options.costs.check();
   const start = performance.now();
   const asked = model.respond({
     instructions,
@@ -332,6 +350,7 @@ async function askModel(
     const reply = await raceWithAbort(asked, signal);
     say(stream.end());
     const cost = options.estimateCost(reply.usage);
+    await options.costs.record(cost);
     const { usage, calls } = reply;
     const ms = Math.round(performance.now() - start);
     const priced = cost === undefined ? {} : { cost };

@@ -126,8 +126,10 @@ const STOP_LINES: Partial<Record<StopReason, (ending: RunEnding) => string>> = {
     `[The limit of ${formatCount(iterations, "iteration")} was reached: ${formatPartial(text)}]`,
   timeout: ({ seconds, text }) =>
     `[The limit of ${formatCount(seconds, "second")} was reached: ${formatPartial(text)}]`,
-  budget: ({ tokens = 0, text }) =>
-    `[The limit of ${formatCount(tokens, "token")} was reached: ${formatPartial(text)}]`,
+  budget: ({ tokens = 0, text, error }) =>
+    error
+      ? `[${formatProblem(error)}; ${formatPartial(text)}]`
+      : `[The limit of ${formatCount(tokens, "token")} was reached: ${formatPartial(text)}]`,
   aborted: ({ text }) => `[The run was interrupted: ${formatPartial(text)}]`,
   error: ({ error, text }) => `[${error && formatProblem(error)}${text === "" ? "" : `; ${formatPartial(text)}`}]`,
 };

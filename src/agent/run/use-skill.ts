@@ -147,8 +147,11 @@ export async function runUse(given: UseContext): Promise<RunResult> {
 
 /** Returns an earlier result and counts its usage again. */
 function reuseResult({ chain }: UseContext, result: RunResult): RunResult {
-  const { inputTokens, outputTokens } = result.usage;
-  if (chain.budget) chain.budget.used += inputTokens + outputTokens;
+  const { usage, cost = 0 } = result;
+  if (chain.budget) {
+    chain.budget.used += usage.inputTokens + usage.outputTokens;
+    chain.budget.cost = (chain.budget.cost ?? 0) + cost;
+  }
   return result;
 }
 

@@ -10,6 +10,7 @@ import { type AccessEntry, createServerMetrics } from "../../adapters/mcp-server
 import { type HttpMcpServer, serveHttp } from "../../adapters/mcp-server/http-server.ts";
 import { createServedCaller, getPersonFolder } from "../../adapters/mcp-server/served-person.ts";
 import { SERVER_TOOLS } from "../../adapters/mcp-server/server-tools.ts";
+import { createTenantGate } from "../../adapters/mcp-server/tenant-gate.ts";
 import { createAuditLog } from "../../capabilities/audit-log.ts";
 import { readOrCreateServerToken } from "../../clients/mcp-clients.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
@@ -46,6 +47,7 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
   const signal = createInterruptSignal(io);
   const metrics = createServerMetrics(new Set(Object.keys(SERVER_TOOLS)));
   const throttle = createLoginThrottle();
+  const gate = createTenantGate();
   const access = openAccessLog(options.accessLog, io);
   let http: HttpMcpServer | undefined;
   const audit = createAuditLog(everywhere.home);
@@ -112,7 +114,7 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
     async (context) => {
       const identity = getServerIdentity(context);
       const { serving, host: served } = await findWorkspace(identity);
-      const caller = identity && createServedCaller(served, identity, { openApprovals });
+      const caller = identity && createServedCaller(served, identity, { openApprovals, gate });
       return serving.open({ isStateless: context.era === "modern", caller });
     },
     {
