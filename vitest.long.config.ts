@@ -9,7 +9,8 @@ export default defineConfig({
     env: { SKILLET_TEST_LONG: "1" },
     exclude: ["**/node_modules/**"],
     setupFiles: ["test/support/machine.ts"],
-    testTimeout: 600_000,
+    // Only turns a hang into a failure: simulations take ten minutes on a busy machine.
+    testTimeout: 1_800_000,
     hookTimeout: 600_000,
     expect: { poll: { timeout: 45_000, interval: 20 } },
     unstubEnvs: true,
