@@ -58,21 +58,19 @@ export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     paths: (command) => listSandboxPaths(createBubblewrapArguments(command, options.mounts)),
     async run(command, runOptions) {
       const user = options.user && (command.user || options.user());
-      const owned = user === undefined ? {} : { owner: { uid: user, gid: user } };
+      const at = { folder: tmpdir(), ...(user === undefined ? {} : { owner: { uid: user, gid: user } }) };
       const ownCommand = { ...command, ...(user === undefined ? {} : { user }) };
-      const sockets = await openSandboxSockets(ownCommand, { folder: tmpdir(), ...owned, mapsPaths: true });
+      const sockets = await openSandboxSockets(ownCommand, { ...at, mapsPaths: true });
       let network: OpenedNetwork | undefined;
       try {
         if (command.network.length > 0) {
           const { openNetwork } = await import("./network-forwarder.ts");
-          const networkOptions = { folder: tmpdir(), ...owned, node: "/opt/skillet/bin/node" };
-          network = await openNetwork(sockets.command, networkOptions);
+          network = await openNetwork(sockets.command, { ...at, node: "/opt/skillet/bin/node" });
         }
         for (;;) {
           const attempt = new BubblewrapAttempt(network?.command ?? sockets.command, runOptions, options, known);
           try {
-            const ended = await runProcess(attempt.program, command.limits.seconds, attempt.options);
-            const outcome = attempt.resolve(ended);
+            const outcome = attempt.resolve(await runProcess(attempt.program, command.limits.seconds, attempt.options));
             if (!outcome) continue;
             const notices = [...(outcome.notices ?? []), ...(network?.notices ?? [])];
             return notices.length === 0 ? outcome : { ...outcome, notices };
@@ -115,20 +113,16 @@ class BubblewrapAttempt {
     const cgroup = known.canDivide ? createCgroup(command.limits) : undefined;
     const filter = getSeccompFilter({ isCounted: cgroup !== undefined, allowsInotify });
     if (!filter) throw createArchitectureError();
+    const { onMounted } = runOptions;
     const started = this.#started;
-    const parts = { filter, cgroup, count, started, onMounted: runOptions.onMounted };
     this.#known = known;
     this.#runOptions = runOptions;
     this.#cgroup = cgroup;
     this.#count = count;
-    this.#isolation = {
-      level: "strong",
-      by: "bubblewrap",
-      bounds: cgroup ? "tree" : "process",
-      resources: describeResources(cgroup !== undefined, allowsInotify),
-    };
+    const resources = describeResources(cgroup !== undefined, allowsInotify);
+    this.#isolation = { level: "strong", by: "bubblewrap", bounds: cgroup ? "tree" : "process", resources };
     try {
-      this.program = createBubblewrapProgram(command, options, parts);
+      this.program = createBubblewrapProgram(command, options, { filter, cgroup, count, started, onMounted });
     } catch (error) {
       void this.close();
       throw error;

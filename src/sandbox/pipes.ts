@@ -1,5 +1,16 @@
 import childProcess, { execFile, spawnSync } from "node:child_process";
-import { chownSync, closeSync, constants, fchownSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chownSync,
+  closeSync,
+  constants,
+  fchownSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -170,4 +181,52 @@ function isHostStream(one: unknown): boolean {
   const { stdin, stdout, stderr } = process;
   const standard: unknown[] = ["inherit", 0, 1, 2, stdin, stdout, stderr];
   return standard.includes(one);
+}
+
+/** Replaces descriptors that this process inherited, which would otherwise be passed on to every program it starts. */
+export function createStdio(
+  first: readonly ("ignore" | "pipe" | number)[],
+  pipes: number,
+): ("ignore" | "pipe" | number)[] {
+  const stdio = [...first, ...Array(pipes).fill("pipe")];
+  for (const fd of getInheritedDescriptors()) {
+    while (stdio.length <= fd) stdio.push("ignore");
+    if (fd >= pipes + 3) stdio[fd] = openDevNull();
+  }
+  return stdio;
+}
+
+// Read once: descriptors that Node opens itself are closed on exec.
+function getInheritedDescriptors(): readonly number[] {
+  descriptorCache ??= listDescriptors();
+  return descriptorCache;
+}
+
+let descriptorCache: readonly number[] | undefined;
+
+function listDescriptors(): number[] {
+  try {
+    return readdirSync("/proc/self/fd")
+      .map(Number)
+      .filter((fd) => fd > 2 && !isClosedOnExec(fd));
+  } catch {
+    return []; // Not Linux; the other systems do not pass them on.
+  }
+}
+
+function isClosedOnExec(fd: number): boolean {
+  try {
+    const flags = /^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8"))?.[1] ?? "0";
+    return (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) !== 0;
+  } catch {
+    return true; // The descriptor with which the folder was read.
+  }
+}
+
+const CLOSE_ON_EXEC = 0o2000000;
+let devNull: number | undefined;
+
+function openDevNull(): number {
+  devNull ??= openSync("/dev/null", "r");
+  return devNull;
 }

@@ -1,5 +1,5 @@
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
-import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { closeSync, readFileSync } from "node:fs";
 import { Socket } from "node:net";
 import { constants } from "node:os";
 import { isAbsolute } from "node:path";
@@ -9,7 +9,7 @@ import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { ProcessEnding, SandboxOutcome, SandboxRunOptions } from "../host/sandbox-contract.ts";
 import { findSystemProgram } from "../util/system.ts";
 import { startPausableTimer } from "../util/timeout.ts";
-import { createInputFile, type Pipe, takePipe } from "./pipes.ts";
+import { createInputFile, createStdio, type Pipe, takePipe } from "./pipes.ts";
 
 export interface Program {
   file: string;
@@ -173,51 +173,6 @@ function waitForStartError(file: string, child: ChildProcess): Promise<never> {
       if (child.pid === undefined) reject(createStartError(file, error));
     });
   });
-}
-
-/** Replaces descriptors that this process inherited, which would otherwise be passed on to every program it starts. */
-function createStdio(first: readonly ("ignore" | "pipe" | number)[], pipes: number): ("ignore" | "pipe" | number)[] {
-  const stdio = [...first, ...Array(pipes).fill("pipe")];
-  for (const fd of getInheritedDescriptors()) {
-    while (stdio.length <= fd) stdio.push("ignore");
-    if (fd >= pipes + 3) stdio[fd] = openDevNull();
-  }
-  return stdio;
-}
-
-// Read once: descriptors that Node opens itself are closed on exec.
-function getInheritedDescriptors(): readonly number[] {
-  descriptorCache ??= listDescriptors();
-  return descriptorCache;
-}
-
-let descriptorCache: readonly number[] | undefined;
-
-function listDescriptors(): number[] {
-  try {
-    return readdirSync("/proc/self/fd")
-      .map(Number)
-      .filter((fd) => fd > 2 && !isClosedOnExec(fd));
-  } catch {
-    return []; // Not Linux; the other systems do not pass them on.
-  }
-}
-
-function isClosedOnExec(fd: number): boolean {
-  try {
-    const flags = /^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8"))?.[1] ?? "0";
-    return (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) !== 0;
-  } catch {
-    return true; // The descriptor with which the folder was read.
-  }
-}
-
-const CLOSE_ON_EXEC = 0o2000000;
-let devNull: number | undefined;
-
-function openDevNull(): number {
-  devNull ??= openSync("/dev/null", "r");
-  return devNull;
 }
 
 /** Kills a process and its group. Contract: the process leads its group, as every process started here does. */

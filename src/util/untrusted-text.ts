@@ -139,7 +139,7 @@ function isInSubdivisionFlag(text: string, index: number): boolean {
 }
 
 // Building Unicode classes would add milliseconds to every start, and plain text never needs them.
-function createLazyPattern(pattern: string, flags = "u"): () => RegExp {
+export function createLazyPattern(pattern: string, flags = "u"): () => RegExp {
   let expression: RegExp | undefined;
   return () => {
     expression ??= new RegExp(pattern, flags);

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { zipOf } from "../support/archives.ts";
 import { skillText } from "../support/folder.ts";
 import { type Place, place } from "../support/place.ts";
-import { KEPT } from "../support/program.ts";
+import { PROGRAM } from "../support/program.ts";
 import { startSite } from "../support/skill-site.ts";
 import { terminal } from "../support/terminal.ts";
 
@@ -59,7 +59,7 @@ describe("Ctrl-C", () => {
   });
 });
 
-const PROGRAM = join(import.meta.dirname, "../support/skillet-process.ts");
+const START = join(import.meta.dirname, "../support/start-skillet.mjs");
 
 const LISTS = [
   ...[["list"], ["list", "--all"], ["list", "--installed"], ["list", "--json"], ["show", "own"], ["check"], ["scan"]],
@@ -70,8 +70,8 @@ describe("a reader that has enough", () => {
   it("ends what is listed for it, and nobody hears of it", async () => {
     const { home, project } = place({ "home/.skillet/skills/own/SKILL.md": skillText("own") });
     const listed = async (args: readonly string[]) => {
-      const env = { HOME: home, PATH: "/usr/bin:/bin", SKILLET_TEST_BUILT: KEPT ?? "" };
-      const child = spawn(process.execPath, [PROGRAM, ...args], { cwd: project, env });
+      const env = { HOME: home, PATH: "/usr/bin:/bin", SKILLET_TEST_PROGRAM: PROGRAM };
+      const child = spawn(process.execPath, [START, ...args], { cwd: project, env });
       child.stdout.destroy();
       let said = "";
       child.stderr.on("data", (bytes) => {

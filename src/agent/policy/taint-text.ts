@@ -1,3 +1,5 @@
+import { createLazyPattern } from "../../util/untrusted-text.ts";
+
 /** Returns the forms in which a text is compared: as written, and with its escapes decoded. */
 export function normalizeReadings(text: string): string[] {
   const plain = foldText(text);
@@ -181,24 +183,15 @@ function isJoinedAt(text: string, at: number, step: 1 | -1): boolean {
   return /[-@/\\.:]/.test(text.charAt(at)) && wordCharacter().test(text.charAt(at + step));
 }
 
-const wordCharacter = createLazyRegExp("[\\p{L}\\p{N}\\p{M}_]", "u");
-const unspacedScript = createLazyRegExp(
+const wordCharacter = createLazyPattern("[\\p{L}\\p{N}\\p{M}_]", "u");
+const unspacedScript = createLazyPattern(
   "[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}]",
   "u",
 );
-const combiningMarks = createLazyRegExp("\\p{M}+", "gu");
+const combiningMarks = createLazyPattern("\\p{M}+", "gu");
 /** An ASCII word ends where another script begins, which may have no spaces: `请写信给eve @ evil . example`. */
-const anyScriptWords = createLazyRegExp("[a-z0-9]+|(?:(?![a-z0-9])[\\p{L}\\p{N}])+", "gu");
-const invisibleCharacters = createLazyRegExp("\\p{Default_Ignorable_Code_Point}|\\p{Cf}", "gu");
-
-/** Creates a regular expression on first use: Unicode classes are slow to compile. */
-function createLazyRegExp(source: string, flags: string): () => RegExp {
-  let made: RegExp | undefined;
-  return () => {
-    made ??= new RegExp(source, flags);
-    return made;
-  };
-}
+const anyScriptWords = createLazyPattern("[a-z0-9]+|(?:(?![a-z0-9])[\\p{L}\\p{N}])+", "gu");
+const invisibleCharacters = createLazyPattern("\\p{Default_Ignorable_Code_Point}|\\p{Cf}", "gu");
 
 /**
  * Returns every text that a reader can take `text` for: as written and decoded; with its markup, without its tags, and as it is displayed.

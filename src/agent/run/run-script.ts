@@ -14,7 +14,8 @@ import { createTaintTracker } from "../policy/taint-tracker.ts";
 import { describeTrustChange, requireSecretOwner } from "../policy/trust-policy.ts";
 import { createDeadline, createRunBroker } from "../tools/contributed-tools.ts";
 import { type CollectedOutput, createProgramResult, formatProblemLines } from "../tools/tool-output.ts";
-import { createChangeReview, type ReviewChanges } from "../workspace/held-changes.ts";
+import type { ReviewChanges } from "../workspace/held-changes.ts";
+import { createLazyReview } from "../workspace/run-sandbox.ts";
 import {
   type CommandLimits,
   createReadOnlyProblem,
@@ -186,7 +187,7 @@ async function createScriptContext(
   return {
     broker: await createRunBroker(run),
     waited: () => steps.waited(),
-    review: createChangeReview({ ...run, run: run.id }),
+    review: createLazyReview({ ...run, run: run.id }),
   };
 }
 

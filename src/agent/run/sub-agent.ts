@@ -24,8 +24,7 @@ import { createCompleteTool, createListTool, createResourceTool, createUseTool }
 import { wrapHostTool } from "../tools/tool-output.ts";
 import { createWebSearchTool } from "../tools/web-tools.ts";
 import { createWorkspaceTools } from "../tools/workspace-tools.ts";
-import { createChangeReview } from "../workspace/held-changes.ts";
-import { createToolSandbox, openRunSandbox, type RunSandbox } from "../workspace/run-sandbox.ts";
+import { createLazyReview, createToolSandbox, openRunSandbox, type RunSandbox } from "../workspace/run-sandbox.ts";
 import { listSkillPackages } from "../workspace/sandbox-permissions.ts";
 import { type AgentLimits, runAgent } from "./agent-loop.ts";
 import { warnUnmatchedTools } from "./plan-use.ts";
@@ -290,7 +289,7 @@ async function openSubAgentSandbox(
     const sandbox = await openRunSandbox(host, {
       ...{ skill, copy, secrets, redactor, kind: "run", onProgress, signal, broker },
       waited: () => steps.waited(),
-      review: createChangeReview({ run: id, skill, host, steps, redactor, signal }),
+      review: createLazyReview({ run: id, skill, host, steps, redactor, signal }),
     });
     return { enclosure: sandbox, warnings: [] };
   } catch (error) {
@@ -323,7 +322,9 @@ async function collectTools(
   const isForModel = (other: Skill) => isInvocableBy("model", other) && findUnavailability(other, host) === undefined;
   const ours = [
     ...(sandbox ? await createWorkspaceTools(sandbox, { skill, host, broker, waited: () => steps.waited() }) : []),
-    ...(host.hasBuiltInTools === false ? [] : [createWebSearchTool(host, redactor) ?? []].flat()),
+    ...(host.hasBuiltInTools !== false && host.settings.tools.webSearch?.provider
+      ? [createWebSearchTool(host, redactor) ?? []].flat()
+      : []),
     createResourceTool(
       async (name) => (name === undefined || name === skill.name ? skill : refuseOtherSkill(skill)),
       skill,

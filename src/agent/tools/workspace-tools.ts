@@ -4,7 +4,6 @@ import { createTool, type Tool, type ToolResult } from "../../skill/tool.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { runScriptForModel } from "../run/run-script.ts";
-import { suggestMissingPackage } from "../workspace/package-hints.ts";
 import {
   type RunCommandOutcome,
   type RunSandbox,
@@ -139,8 +138,11 @@ async function formatCommandResult(
 ): Promise<ToolResult> {
   const { host, sandbox, skill } = context;
   const { ms, isTruncated, ending } = outcome;
-  const missing =
-    skill && ending === "exit" ? await suggestMissingPackage(outcome, skill, host, sandbox.sandbox) : undefined;
+  const suggest =
+    ending === "exit" && outcome.exitCode !== 0
+      ? (await import("../workspace/package-hints.ts")).suggestMissingPackage
+      : undefined;
+  const missing = skill && (await suggest?.(outcome, skill, host, sandbox.sandbox));
   const notices = [...(outcome.notices ?? []), ...(missing ? [missing] : [])];
   const details = [`${(ms / 1000).toFixed(1)} s`, ...(isTruncated ? ["output cut"] : [])];
   const printed = createProgramResult(outcome, {

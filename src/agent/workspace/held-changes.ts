@@ -230,7 +230,7 @@ export function formatHeldPaths(changes: readonly HeldChange[], max = Number.POS
 /** Asks for the approval of held changes. Contract: resolves; false if no user can be asked now. */
 export type ReviewChanges = (held: HeldChanges) => Promise<boolean>;
 
-interface ReviewContext {
+export interface ReviewContext {
   run: string;
   skill: Skill;
   host: Host;

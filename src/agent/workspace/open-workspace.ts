@@ -33,9 +33,9 @@ export interface OpenWorkspace {
   close(): { held?: HeldChanges; problem?: Problem };
 }
 
-interface OpenWorkspaceOptions extends WorkspaceRequest {
+export interface OpenWorkspaceOptions extends WorkspaceRequest {
   skill: string;
-  sandbox: Pick<Sandbox, "mapsPaths">;
+  sandbox: Pick<Sandbox, "mapsPaths" | "by">;
   /** Sockets and named pipes that the settings grant to code. */
   sockets: readonly string[];
   /** The time limit of the command. */

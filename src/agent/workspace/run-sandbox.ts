@@ -35,8 +35,8 @@ import type { ToolEffect, ToolSandbox } from "../../skill/tool.ts";
 import { combineRedactors, createRedactor, type Redactor, type Secrets } from "../../util/redact.ts";
 import { getUserHome } from "../../util/system.ts";
 import { type CollectedOutput, collectBytes, collectOutput } from "../tools/tool-output.ts";
-import { type HeldChanges, type ReviewChanges, settleHeldChanges } from "./held-changes.ts";
-import { claimWorkspaceStart, type OpenWorkspace, openWorkspace } from "./open-workspace.ts";
+import type { HeldChanges, ReviewChanges, ReviewContext } from "./held-changes.ts";
+import type { OpenWorkspace, OpenWorkspaceOptions } from "./open-workspace.ts";
 import {
   type AccessRequest,
   checkWorkspace,
@@ -206,19 +206,10 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
       const output = collectOutput(limits.output, hidden, options.onText ?? (() => {}));
       const raw = options.isRaw ? collectBytes(limits.output) : undefined;
       const granted = access === "none" ? access : (options.access ?? access);
-      const claim =
-        granted === "none" ? undefined : await claimWorkspaceStart(host, { access: granted, home, sandbox });
-      // Opened for each command: files that the user creates between two commands are not attributed to the second.
-      let workspace: OpenWorkspace;
-      try {
-        workspace = openWorkspace(host, {
-          ...{ access: granted, home, sandbox },
-          ...{ skill: skill?.name ?? "", sockets: listGrantedSockets(opened), seconds: limits.seconds },
-        });
-      } catch (error) {
-        claim?.release();
-        throw error;
-      }
+      const { claim, workspace } = await claimWorkspace(host, {
+        ...{ access: granted, home, sandbox },
+        ...{ skill: skill?.name ?? "", sockets: listGrantedSockets(opened), seconds: limits.seconds },
+      });
       let unsettled: Problem[] = [];
       const mayWrite = workspace.mounts.some((mount) => mount.access === "read-write") || sandbox.level === "none";
       const command: SandboxCommand = {
@@ -260,6 +251,25 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
   };
 }
 
+/** Opens the workspace for one command: files that the user creates between two commands are not attributed to the second. */
+async function claimWorkspace(
+  host: Host,
+  options: OpenWorkspaceOptions,
+): Promise<{ claim?: { release(): void } | undefined; workspace: OpenWorkspace }> {
+  const { access } = options;
+  if (access === "none") return { workspace: NO_WORKSPACE };
+  const { claimWorkspaceStart, openWorkspace } = await import("./open-workspace.ts");
+  const claim = await claimWorkspaceStart(host, options);
+  try {
+    return { claim, workspace: openWorkspace(host, options) };
+  } catch (error) {
+    claim?.release();
+    throw error;
+  }
+}
+
+const NO_WORKSPACE: OpenWorkspace = { mounts: [], recovered: [], close: () => ({}) };
+
 /** Holds changes of sensitive paths, and asks for approval. Those of a killed run are only reported. */
 async function settleWorkspace(
   workspace: OpenWorkspace,
@@ -267,12 +277,19 @@ async function settleWorkspace(
   review: ReviewChanges | undefined,
 ): Promise<Problem[]> {
   const { held, problem } = workspace.close();
+  const problems: Problem[] = problem ? [problem] : [];
+  if (!held && workspace.recovered.length === 0) return problems;
+  const { settleHeldChanges } = await import("./held-changes.ts");
   const settle = (one: HeldChanges, isRecovered: boolean) =>
     settleHeldChanges(home, one, isRecovered ? { isRecovered } : { review });
-  const problems: Problem[] = problem ? [problem] : [];
   for (const one of workspace.recovered) problems.push(...(await settle(one, true)));
   if (held) problems.push(...(await settle(held, false)));
   return problems;
+}
+
+/** Creates the review of held changes. Its module is loaded when there are some. */
+export function createLazyReview(context: ReviewContext): ReviewChanges {
+  return async (held) => (await import("./held-changes.ts")).createChangeReview(context)(held);
 }
 
 /** Creates the access to the broker for one command: its socket, its token, and the program that talks to it. */

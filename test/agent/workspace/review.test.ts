@@ -9,10 +9,11 @@ import type { Approval, ApprovalRequest } from "../../../src/host/approval.ts";
 import { skillet } from "../../support/command.ts";
 import { discoverIn, type Scene } from "../../support/discover.ts";
 import { skillText } from "../../support/folder.ts";
+import { PROGRAM } from "../../support/program.ts";
 import { asking, eventsOf, useScene } from "../../support/use.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-const PROCESS = join(import.meta.dirname, "../../support/skillet-process.ts");
+const START = join(import.meta.dirname, "../../support/start-skillet.mjs");
 const CONFIG = '[sandbox]\nworkspace = "read-write"\n';
 
 /** A skill of the user's own whose script runs in a workspace that it may write to. */
@@ -218,9 +219,9 @@ describe("a run whose process was killed", () => {
       "CLAUDE.md": "one\n",
     });
     const { HOME } = commandIn(found).env;
-    const child = spawn(process.execPath, [PROCESS, "script", "x", "go.sh"], {
+    const child = spawn(process.execPath, [START, "script", "x", "go.sh"], {
       cwd: found.workspace,
-      env: { HOME, PATH: "/usr/bin:/bin", SKILLET_TEST_BUILT: process.env["SKILLET_TEST_BUILT"] ?? "" },
+      env: { HOME, PATH: "/usr/bin:/bin", SKILLET_TEST_PROGRAM: PROGRAM },
       stdio: "ignore",
     });
     await waitFor(() => existsSync(join(found.workspace, "ready")));
