@@ -5,8 +5,8 @@ import { findDenials } from "../agent/policy/skill-policies.ts";
 import { type Catalog, loadCatalog } from "../catalog/catalog.ts";
 import type { Host } from "../config/host.ts";
 import { formatFix, SkillError } from "../errors/problem.ts";
+import { readSkillCases } from "../eval/case-formats.ts";
 import { createEvalBudget, hasPrice } from "../eval/eval-budget.ts";
-import { type EvalSuite, findCaseFile, readEvalCases } from "../eval/eval-cases.ts";
 import { createEvalReport, type EvalReport, type EvalSkillReport, readEvalReports } from "../eval/eval-report.ts";
 import { findDetectableEffect, planPairs } from "../eval/pair-statistics.ts";
 import {
@@ -130,10 +130,9 @@ async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene
   for (const name of names) {
     const skill = catalog.get(name);
     const { folder } = skill.origin;
-    const file = folder === undefined ? undefined : findCaseFile(folder);
-    if (file === undefined) continue;
+    const suite = folder === undefined ? undefined : await readSkillCases(folder);
+    if (suite === undefined) continue;
     requireUsable(skill, host);
-    const suite: EvalSuite = await readEvalCases(file);
     subjects.push({
       ...{ skill: name, digest: await computeSkillDigest(skill), suite, host },
       arms: [
@@ -146,7 +145,7 @@ async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene
   if (subjects.length > 0) return subjects;
   throw new SkillError("eval-empty", {
     message: "No skill has cases for the task level",
-    fix: "write evals/tasks.yaml in the folder of a skill; docs/eval.md has an example",
+    fix: "write evals/tasks.yaml in the folder of a skill; docs/eval.md has an example and the other formats",
   });
 }
 

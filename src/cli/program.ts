@@ -141,6 +141,7 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   validate: ["check"],
   upgrade: ["update"],
   logout: ["auth", "revoke"],
+  test: ["eval", "--level", "replay"],
   version: ["--version"],
   "-v": ["--version"],
 };
@@ -182,7 +183,6 @@ const SYNONYMS: Readonly<Record<string, string>> = {
   search: "list",
   status: "doctor",
   sync: "update",
-  test: "eval",
   uninstall: "remove",
   use: "run",
   why: "explain",

@@ -240,6 +240,10 @@ export const COMMAND_CODES = {
     "A ceiling in dollars needs the price of the model.",
     "add a table [prices.MODEL] to config.toml",
   ),
+  "replay-differs": defineCode(
+    "A replayed run differs from the recorded one.",
+    "read the difference; if it is intended, record the run again with `skillet run --record`",
+  ),
   "eval-running": defineCode("Another process runs the evaluation that is to be resumed.", "wait for it, or end it"),
   "token-file": defineCode(
     "The token file of `skillet serve --http` cannot be used.",

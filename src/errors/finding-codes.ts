@@ -544,6 +544,11 @@ export const FINDING_CODES = {
     "The description does not say when to use the skill.",
     'add "Use when …"',
   ),
+  "description-overlap": defineFinding(
+    { all: "warning" },
+    "Two skills compete for the same queries: their descriptions have the same distinctive words.",
+    "say in the description what this skill is for and the other one is not, or merge them",
+  ),
   "body-long": defineFinding(
     { all: "warning", load: "info" },
     "The instructions are longer than 500 lines or about 5,000 tokens.",

@@ -23,7 +23,7 @@ export type Grader = { name?: string } & (
   | { kind: "file"; path: string; exists: boolean; conditions: TextConditions }
   | { kind: "answer"; conditions: TextConditions }
   | { kind: "command"; run: string; exit: number; conditions: TextConditions }
-  | { kind: "tool_used"; tool: string; min: number; max: number | undefined }
+  | { kind: "tool_used"; tool: string; min: number; max: number | undefined; input?: string }
   | { kind: "tool_order"; tools: readonly string[] }
   | { kind: "max_tokens"; tokens: number }
   | { kind: "max_cost"; dollars: number }
@@ -35,6 +35,8 @@ export interface EvalCase {
   name: string;
   prompt: string;
   context?: string;
+  /** A shell command that prepares the workspace, in the sandbox and without network. */
+  setup?: string;
   /** Files of the workspace, by path. */
   files: Readonly<Record<string, string>>;
   /** A folder whose content is copied into the workspace before `files`. Absolute. */
@@ -86,6 +88,7 @@ export async function readEvalCases(file: string): Promise<EvalSuite> {
         limits: { ...limits, ...(one["limits"] as object | undefined) },
         ...omitUndefined({
           context: one["context"] as string | undefined,
+          setup: one["setup"] as string | undefined,
           trials: (one["trials"] as number | undefined) ?? trials,
           folder: own === undefined ? undefined : resolveCasePath(folder, own, file),
         }),
@@ -240,13 +243,19 @@ export const GRADER_ROWS: Readonly<Record<Grader["kind"], GraderRow>> = {
     means: "A tool was called at least `min` (default 1) and at most `max` times.",
     schema: textOr(
       "The name of a tool.",
-      { tool: text("The name of a tool."), min: { type: "integer", minimum: 0 }, max: { type: "integer", minimum: 0 } },
+      {
+        tool: text("The name of a tool."),
+        input: text("A regular expression (RE2) that the input of a counted call matches, as JSON."),
+        min: { type: "integer", minimum: 0 },
+        max: { type: "integer", minimum: 0 },
+      },
       "tool",
     ),
     read(value) {
       const given = asObject(value, "tool");
-      const { min, max } = given as { min?: number; max?: number };
-      return { kind: "tool_used", tool: String(given["tool"]), min: min ?? (max === 0 ? 0 : 1), max };
+      const { min, max, input } = given as { min?: number; max?: number; input?: string };
+      const tool = String(given["tool"]);
+      return { kind: "tool_used", tool, min: min ?? (max === 0 ? 0 : 1), max, ...omitUndefined({ input }) };
     },
   },
   tool_order: {
@@ -302,6 +311,9 @@ export function createEvalSchema(): JsonObject {
       name: { type: "string", pattern: "^[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}$", description: "Unique in the file." },
       prompt: text("The task, as a user would write it."),
       context: text("The part of a conversation that the task needs."),
+      setup: text(
+        "A shell command that prepares the workspace, in the sandbox. `$SKILLET_EVALS` is the folder of this file.",
+      ),
       folder: text("A folder next to this file; its content is copied into the workspace."),
       files: {
         type: "object",

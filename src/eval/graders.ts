@@ -27,8 +27,8 @@ export interface Grade {
 /** What a trial did. */
 export interface TrialOutcome {
   answer: string;
-  /** The names of the called tools, in order. */
-  tools: readonly string[];
+  /** The calls of tools, in order. */
+  calls: readonly { tool: string /** As JSON. */; input: string }[];
   usage: Usage;
   dollars?: number;
   ms: number;
@@ -99,8 +99,9 @@ async function applyGrader(grader: Grader, trial: GradedTrial): Promise<Found> {
     case "command":
       return gradeCommand(grader, trial);
     case "tool_used": {
-      const { tool, min, max } = grader;
-      const count = outcome.tools.filter((name) => name === tool).length;
+      const { tool, min, max, input } = grader;
+      const pattern = input === undefined ? undefined : compileLinearPattern(input);
+      const count = outcome.calls.filter((call) => call.tool === tool && (pattern?.test(call.input) ?? true)).length;
       if (count < min) return fail(`${tool} was called ${count} times, at least ${min} expected`);
       return max !== undefined && count > max
         ? fail(`${tool} was called ${count} times, at most ${max} expected`)
@@ -108,7 +109,7 @@ async function applyGrader(grader: Grader, trial: GradedTrial): Promise<Found> {
     }
     case "tool_order": {
       let at = 0;
-      for (const name of outcome.tools) if (name === grader.tools[at]) at++;
+      for (const { tool } of outcome.calls) if (tool === grader.tools[at]) at++;
       return at === grader.tools.length
         ? PASSED
         : fail(`${grader.tools[at]} was not called${at === 0 ? "" : ` after ${grader.tools[at - 1]}`}`);
@@ -172,23 +173,31 @@ const EVAL_MOUNT = "/skillet-evals";
 
 async function gradeCommand(
   { run, exit, conditions }: Extract<Grader, { kind: "command" }>,
-  { host, evalFolder, signal }: GradedTrial,
+  trial: GradedTrial,
 ): Promise<Found> {
+  const { exitCode, ending, stdout, stderr } = await runEvalCommand(run, trial);
+  if (ending !== "exit") return fail(`the command was stopped: ${ending}`);
+  if (exitCode !== exit)
+    return fail(`the command ended with ${exitCode}: ${truncateLine(stderr.trim() || stdout.trim(), 200)}`);
+  return gradeText(stdout, conditions, "the output of the command");
+}
+
+/** Runs a command of a case in the sandbox, in the workspace of the trial and without network. */
+export async function runEvalCommand(
+  run: string,
+  { host, evalFolder, signal }: Pick<GradedTrial, "host" | "evalFolder" | "signal">,
+) {
   const sandbox = await openRunSandbox(host, {
     ...{ secrets: new Map(), redactor: createRedactor(new Map()), kind: "run", onProgress: () => {}, signal },
   });
   try {
     const isMapped = sandbox.sandbox.mapsPaths;
-    const { exitCode, ending, stdout, stderr } = await sandbox.run(["/bin/sh", "-c", run], {
+    return await sandbox.run(["/bin/sh", "-c", run], {
       hasNetwork: false,
       folder: isMapped ? WORKSPACE_FOLDER : sandbox.folder,
       env: { SKILLET_EVALS: isMapped ? EVAL_MOUNT : evalFolder },
       mounts: [{ from: evalFolder, to: EVAL_MOUNT, access: "read" }],
     });
-    if (ending !== "exit") return fail(`the command was stopped: ${ending}`);
-    if (exitCode !== exit)
-      return fail(`the command ended with ${exitCode}: ${truncateLine(stderr.trim() || stdout.trim(), 200)}`);
-    return gradeText(stdout, conditions, "the output of the command");
   } finally {
     sandbox.close();
   }

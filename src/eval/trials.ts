@@ -23,8 +23,9 @@ import { createInlineSource, type Skill } from "../skill/skill.ts";
 import { computeSkillDigest } from "../skill/source/skill-copy.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { isInside } from "../util/safe-path.ts";
+import { truncateLine } from "../util/text.ts";
 import type { EvalCase } from "./eval-cases.ts";
-import { type Grade, gradeTrial, type TrialOutcome } from "./graders.ts";
+import { type Grade, gradeTrial, runEvalCommand, type TrialOutcome } from "./graders.ts";
 
 /** One way to do a task. */
 export interface EvalArm {
@@ -89,7 +90,7 @@ export async function createSkillArm(name: string, { skill, catalog, host }: Ski
     async attempt({ case: task, workspace, model, signal }) {
       const { prompt, context, limits } = task;
       const start = performance.now();
-      const tools: string[] = [];
+      const calls: { tool: string; input: string }[] = [];
       const run = useSkill(catalog, createTrialHost(host, { workspace, model }), {
         skill: skill.name,
         message: prompt,
@@ -101,7 +102,8 @@ export async function createSkillArm(name: string, { skill, catalog, host }: Ski
           maxIterations: limits.iterations,
         }),
       });
-      for await (const event of run) if (event.type === "tool-called") tools.push(event.tool);
+      for await (const event of run)
+        if (event.type === "tool-called") calls.push({ tool: event.tool, input: JSON.stringify(event.input) ?? "" });
       const result = await run;
       if (signal.aborted) throw new SkillError("run-cancelled", { message: "The evaluation was interrupted" });
       const stopped = result.refusals[0] ?? result.error;
@@ -109,7 +111,7 @@ export async function createSkillArm(name: string, { skill, catalog, host }: Ski
         throw new SkillError(stopped.code, stopped);
       return {
         answer: result.answer ?? result.content,
-        tools,
+        calls,
         usage: result.usage,
         ms: Math.round(performance.now() - start),
         stop: result.stop,
@@ -165,16 +167,21 @@ export async function runTrial({ skill, case: one, arm, trial, ...options }: Tri
   const root = mkdtempSync(join(tmpdir(), "skillet-eval-"));
   try {
     const workspace = createTrialWorkspace(root, one);
-    const outcome = await arm.attempt({ case: one, workspace, model, signal });
     const graders = join(root, "evals");
-    if (one.graders.some(({ kind }) => kind === "command"))
-      cpSync(evalFolder, graders, { recursive: true, dereference: false, verbatimSymlinks: true });
+    if (usesCommands(one)) cpSync(evalFolder, graders, { recursive: true, verbatimSymlinks: true });
     else mkdirSync(graders);
     openToSandbox(graders, "read");
-    const grades = await gradeTrial(one.graders, {
-      ...{ outcome, prompt: one.prompt, workspace, evalFolder: graders, judge, signal },
-      host: createTrialHost(host, { workspace, model }),
-    });
+    const place = { host: createTrialHost(host, { workspace, model }), evalFolder: graders, signal };
+    if (one.setup !== undefined) {
+      const { exitCode, stderr } = await runEvalCommand(one.setup, place);
+      if (exitCode !== 0)
+        throw new SkillError("eval-invalid", {
+          message: `The setup of the case "${one.name}" ended with ${exitCode}: ${truncateLine(stderr.trim(), 300)}`,
+          fix: "run its command by hand in a copy of the files of the case",
+        });
+    }
+    const outcome = await arm.attempt({ case: one, workspace, model, signal });
+    const grades = await gradeTrial(one.graders, { ...place, outcome, prompt: one.prompt, workspace, judge });
     const { usage, ms, stop, dollars, problem } = outcome;
     return {
       ...{ skill, case: one.name, arm: arm.name, trial, usage, ms, stop, grades },
@@ -187,10 +194,18 @@ export async function runTrial({ skill, case: one, arm, trial, ...options }: Tri
   }
 }
 
+/** Commands of a case read the folder of the case file. */
+function usesCommands({ setup, graders }: EvalCase): boolean {
+  return setup !== undefined || graders.some(({ kind }) => kind === "command");
+}
+
 const MAX_KEPT_ANSWER = 2000;
 
 /** Creates the workspace of a trial below `root`. Code in a sandbox may not be root: it gets access to the copies. */
-export function createTrialWorkspace(root: string, { folder, copies, files }: EvalCase): string {
+export function createTrialWorkspace(
+  root: string,
+  { folder, copies, files }: Pick<EvalCase, "folder" | "copies" | "files">,
+): string {
   const workspace = join(root, "workspace");
   mkdirSync(workspace);
   // Links are copied as they are: the sandbox does not follow them out of the workspace.
@@ -234,8 +249,7 @@ function openToSandbox(folder: string, access: "read" | "write"): void {
 /** Computes the digest of a case: everything that decides its outcome, except the arm and the model. */
 export function computeCaseDigest({ folder, copies, ...rest }: EvalCase, evalFolder: string): string {
   const listed = [...(folder === undefined ? [] : [["", folder] as const]), ...Object.entries(copies)];
-  // Commands of graders read the folder of the case file.
-  if (rest.graders.some(({ kind }) => kind === "command")) listed.push(["evals", evalFolder]);
+  if (usesCommands({ ...rest, copies })) listed.push(["evals", evalFolder]);
   return hashText(JSON.stringify([rest, listed.map(([to, from]) => [to, hashTree(from)])]));
 }
 

@@ -83,7 +83,7 @@ const MAX_UNUSED_MS = 30 * 24 * 60 * 60 * 1000;
  * unchanged: a run sees the bytes that were checked, even if the original changes meanwhile.
  */
 export function storeSkillCopy(copy: SkillCopy, store: string): string {
-  const folder = join(store, copy.digest.replace("sha256:", ""));
+  const folder = join(store, `${copy.digest.replace("sha256:", "")}${copy.isPartial ? "-run" : ""}`);
   if (existsSync(folder)) {
     touchFolder(folder);
     return folder;

@@ -368,6 +368,7 @@ describe("what others depend on", () => {
       todo-found all:warning shipped:error
       template-unedited all:warning shipped:error
       use-when-missing all:info shipped:warning
+      description-overlap all:warning
       body-long all:warning load:info
       absolute-path all:warning load:info
       tool-unknown all:info"

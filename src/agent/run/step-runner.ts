@@ -19,8 +19,11 @@ import { type AnsweredApproval, NO_APPROVER, type RequestApprovalOptions, reques
  * so an implementation can record the steps and resume after the process was killed.
  */
 export interface StepRunner {
-  /** Contract: each name once per run. It resolves with plain data. Events are emitted inside steps, so that none is emitted twice. */
-  step<T>(name: string, work: () => Promise<T>): Promise<T>;
+  /**
+   * Contract: each name once per run. It resolves with plain data. Events are emitted inside steps, so that none is emitted twice.
+   * `refusal`: the work only returns why a call is not made.
+   */
+  step<T>(name: string, work: () => Promise<T>, kind?: "refusal"): Promise<T>;
   /** Returns the result of a step that was completed earlier, or undefined. */
   findStep<T>(name: string): { value: T } | undefined;
   /** Returns the approval and the request it answers. For a call of an earlier process, that may differ from the current request. */

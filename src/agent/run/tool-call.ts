@@ -151,11 +151,15 @@ function createCallJournal(
   const onEnd = (result: ToolResult) => emitToolEnded(steps, options, { ...about, started }, result);
   return {
     recordRefusal: ({ text, code = "" }) =>
-      steps.step(name, async () => {
-        const tool = sanitizeLine(options.redactor.redact(call.tool), 64);
-        emitRunEvent(steps, options, { type: "tool-blocked", ...about, tool, code, message: text });
-        return { text, isError: true, code };
-      }),
+      steps.step(
+        name,
+        async () => {
+          const tool = sanitizeLine(options.redactor.redact(call.tool), 64);
+          emitRunEvent(steps, options, { type: "tool-blocked", ...about, tool, code, message: text });
+          return { text, isError: true, code };
+        },
+        "refusal",
+      ),
     ...(isNested
       ? {
           async recordCall(execute) {

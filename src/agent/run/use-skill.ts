@@ -4,7 +4,7 @@ import { FINDING_CODES } from "../../errors/finding-codes.ts";
 import { type Problem, pickProblem } from "../../errors/problem.ts";
 import type { RunEvent, StopReason } from "../../host/events.ts";
 import { isInvocableBy, type Skill, withBody } from "../../skill/skill.ts";
-import { copySkill, type SkillCopy, withCopy } from "../../skill/source/skill-copy.ts";
+import { copySkill, type SkillCopy, withRunCopy } from "../../skill/source/skill-copy.ts";
 import type { Journal } from "../../store/journal.ts";
 import type { NewRun } from "../../store/run-rules.ts";
 import { getSkillLocation } from "../../store/trust.ts";
@@ -240,8 +240,7 @@ export async function checkUse(
   const warnings = [...resolved.warnings, ...warnReplacedCopy(skill, catalog), ...(await warnSkippedFile(skill))];
   // From here on only the copy is read: code of the run may replace the skill's folder.
   return {
-    skill: await withCopy(skill, copy),
-    copy,
+    ...(await withRunCopy(skill, copy)),
     secrets,
     redactor: createHostRedactor(host, secrets),
     input,

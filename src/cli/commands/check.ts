@@ -2,11 +2,12 @@ import { existsSync, realpathSync } from "node:fs";
 import { relative, resolve, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Option } from "commander";
+import { loadCatalog } from "../../catalog/catalog.ts";
 import { loadSettings } from "../../config/settings.ts";
 import { FINDING_CODES, type FindingCode } from "../../errors/finding-codes.ts";
 import { formatFix, SkillError } from "../../errors/problem.ts";
 import { packageVersion } from "../../package.ts";
-import { type Diagnostic, PROFILES, type Profile, type Severity } from "../../skill/diagnostics.ts";
+import { type Diagnostic, diagnose, PROFILES, type Profile, type Severity } from "../../skill/diagnostics.ts";
 import type { Manifest } from "../../skill/manifest.ts";
 import { type CheckedFile, type CheckResult, checkPaths } from "../../skill/source/check-skills.ts";
 import { createDirectorySource } from "../../skill/source/directory-source.ts";
@@ -47,6 +48,7 @@ export const checkCommand: CommandDefinition = {
       .addOption(new Option("-n, --dry-run", "Show the changes of --fix without applying them").implies({ fix: true }))
       .option("--rename <key,...>", "With --fix: also rename these misspelled keys")
       .option("--strict", "Treat warnings as errors")
+      .option("--overlap", "Also find pairs of skills that compete. Without paths, among all skills that were found.")
       .option("--changed", "Check only the skills that contain the given files")
       .addHelpText(
         "after",
@@ -55,6 +57,7 @@ export const checkCommand: CommandDefinition = {
           "skillet check skills --profile agentskills",
           "skillet check skills --fix --dry-run",
           "skillet check --fix --rename alowed_tools skills",
+          "skillet check skills --overlap",
           "skillet check --format sarif > skills.sarif",
           "git diff --name-only main | xargs skillet check --changed",
         ),
@@ -69,6 +72,7 @@ interface CheckOptions {
   dryRun?: boolean;
   rename?: string;
   strict?: boolean;
+  overlap?: boolean;
   changed?: boolean;
 }
 
@@ -89,13 +93,16 @@ async function checkSkills({ io, options, args }: CommandContext<CheckOptions>):
   const onManifest = ({ tools }: Manifest) => {
     namesTools ||= tools.allowed.length > 0 || tools.required.length > 0;
   };
-  const result = await runWithWaitIndicator(io, "checking", ({ at }) => {
+  const checked = await runWithWaitIndicator(io, "checking", ({ at }) => {
     const onChecked = (done: number, path: string) =>
       at(`checking ${formatDisplayPath(path, around)}: ${formatCount(done, "skill")}`);
     return checkPaths(paths, { profile, fix, dryRun, rename, skillsFolders, onChecked, onManifest });
   });
-  const { files } = result;
+  const { files } = checked;
   if (format === "text" && namesTools) await printMissingTools(io, paths, around);
+  const result = options.overlap
+    ? { ...checked, diagnostics: [...checked.diagnostics, ...(await diagnoseOverlaps(io, options, { args, paths }))] }
+    : checked;
   const diagnostics = [...result.diagnostics, ...files.flatMap((file) => file.diagnostics)];
   const shown = { ...around, workspace: io.cwd };
   if (format === "json") printJson(io.stdout, { profile, isDryRun: dryRun, files, diagnostics });
@@ -117,6 +124,33 @@ async function checkSkills({ io, options, args }: CommandContext<CheckOptions>):
   }
   const failing: readonly Severity[] = strict ? ["error", "warning"] : ["error"];
   return diagnostics.some(({ severity }) => failing.includes(severity)) ? EXIT.findings : EXIT.fine;
+}
+
+/** Reports pairs of skills that compete: those below the paths, or all that were found. */
+async function diagnoseOverlaps(
+  io: CommandIo,
+  options: CheckOptions & CommonOptions,
+  { args, paths }: { args: readonly string[]; paths: readonly string[] },
+): Promise<Diagnostic[]> {
+  const { findOverlaps } = await import("../../catalog/overlap.ts");
+  const sources = paths.map((path) => createDirectorySource({ path, scope: "workspace" }));
+  const { skills } = args.length === 0 ? (await discoverForCommand(io, options)).catalog : await loadCatalog(sources);
+  const overlaps = await runWithWaitIndicator(io, "comparing descriptions", () => findOverlaps(skills));
+  return overlaps.flatMap(({ narrow, other, similarity, words, own, taken }) => {
+    const list = (all: readonly string[]) => all.slice(0, 5).join(", ");
+    const queries =
+      taken.queries === 0
+        ? ""
+        : `; it also matches ${taken.queries} of the ${formatCount(taken.of, "query", "queries")} of '${other.name}'`;
+    const message = `'${narrow.name}' competes with '${other.name}' (similarity ${similarity.toFixed(2)}): both are about ${list(words)}${queries}`;
+    const fix =
+      own.length === 0
+        ? `merge it with '${other.name}', or say what only '${narrow.name}' does`
+        : `narrow the description of '${narrow.name}' to what only it does (${list(own)}), or merge the two`;
+    const data = { other: other.name, similarity, words };
+    const { file = narrow.name } = narrow.origin;
+    return diagnose([{ code: "description-overlap", message, fix, data }], file, options.profile);
+  });
 }
 
 /** Warns about tools that no run of these skills would have here, as a run does. */

@@ -1,5 +1,5 @@
-import { existsSync, realpathSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { existsSync, realpathSync, writeFileSync } from "node:fs";
+import { dirname, extname, join, resolve } from "node:path";
 import { Option } from "commander";
 import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import { type Catalog, loadCatalog } from "../../catalog/catalog.ts";
@@ -7,7 +7,7 @@ import { createMatcher } from "../../catalog/search/matcher.ts";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import {
   createEvalReport,
-  type EvalLevel,
+  EVAL_LEVELS,
   type EvalReport,
   listTriggerRates,
   MIN_QUERIES,
@@ -16,6 +16,7 @@ import {
   warnFewQueries,
 } from "../../eval/eval-report.ts";
 import { computeRate, type Rate } from "../../eval/pair-statistics.ts";
+import type { ReportFormat } from "../../eval/report-formats.ts";
 import {
   computeRecall,
   evaluateTriggers,
@@ -56,7 +57,7 @@ export const evalCommand: CommandDefinition = {
       .addOption(
         new Option(
           "-l, --level <level>",
-          "route: matching, no model. trigger: a model picks a skill, or none (both: evals/triggers.json). task: graded tasks (evals/tasks.yaml)",
+          "route: matching, no model. trigger: a model picks a skill, or none (both: evals/triggers.json). task: graded tasks (evals/tasks.yaml). replay: recorded runs (evals/recorded), no model",
         )
           .choices(LEVELS)
           .default("route"),
@@ -74,6 +75,11 @@ export const evalCommand: CommandDefinition = {
       .option("--max-cost <dollars>", "Never spend more on a model. Defaults to 5 if its price is configured.")
       .option("--model <alias>", "The model of the trigger and task levels")
       .option("--judge <alias>", "task: the model that judges rubrics. Defaults to the model of the arms.")
+      .option(
+        "-r, --report <file>",
+        "Also write the report: .json, .xml (JUnit), .sarif, .md or .html. Can be repeated.",
+        (file: string, others: readonly string[] = []) => [...others, file],
+      )
       .option("--old <skill>", "task: also compare with this version, a folder or a name")
       .option("--rival <skill>", "task: also compare with this skill, a folder or a name")
       .option(
@@ -93,32 +99,36 @@ export const evalCommand: CommandDefinition = {
           "skillet eval skills/deploy --level trigger --misses",
           "skillet eval skills/deploy --level task --dry-run",
           "skillet eval skills/deploy --level task -k 10 --max-cost 2",
+          "skillet test skills",
         ),
       ),
   run: evaluateSkills,
 };
 
 /** The levels that can be chosen. */
-const LEVELS = ["route", "trigger", "task"] as const satisfies readonly EvalLevel[];
+const LEVELS = EVAL_LEVELS;
 
 interface EvalOptions extends TaskOptions {
   level: (typeof LEVELS)[number];
   all?: boolean;
   misses?: boolean;
+  report?: readonly string[];
   ci?: boolean;
   threshold: string;
 }
 
 async function evaluateSkills(context: CommandContext<EvalOptions>): Promise<number> {
   const { io, options, args } = context;
+  for (const file of options.report ?? []) getReportFormat(file); // Before anything is spent.
   if (options.level === "route") return evaluateSkillTriggers(context);
   const threshold = parseShare(options.threshold);
   const scene = await loadEvalScene(io, options, args);
   const level = await MODEL_LEVELS[options.level]();
   const evaluated = await level.evaluate(io, scene, options);
   if (!evaluated) return EXIT.fine;
-  const isPassed = options.ci ? level.hasPassed(evaluated, threshold) : null;
-  saveReport(io, options, { ...evaluated.report, passed: isPassed });
+  // A test either passes or fails; the other levels measure.
+  const isPassed = options.ci || options.level === "replay" ? level.hasPassed(evaluated, threshold) : null;
+  await saveReport(io, options, { ...evaluated.report, passed: isPassed });
   const { exitOfEvaluation } = await import("../eval-tasks.ts");
   return exitOfEvaluation(evaluated, isPassed);
 }
@@ -133,7 +143,7 @@ interface ModelLevel {
   hasPassed(evaluated: EvaluatedReport, threshold: number): boolean;
 }
 
-/** The levels that ask a model. */
+/** The levels that run or replay agents. */
 const MODEL_LEVELS: Readonly<Record<Exclude<EvalOptions["level"], "route">, () => Promise<ModelLevel>>> = {
   async trigger() {
     const { evaluateSkillChoices, hasPassedChoices } = await import("../eval-choices.ts");
@@ -148,6 +158,10 @@ const MODEL_LEVELS: Readonly<Record<Exclude<EvalOptions["level"], "route">, () =
   async task() {
     const { evaluateSkillTasks, hasPassedTasks } = await import("../eval-tasks.ts");
     return { evaluate: evaluateSkillTasks, hasPassed: hasPassedTasks };
+  },
+  async replay() {
+    const { hasPassedReplays, replaySkillRuns } = await import("../eval-replays.ts");
+    return { evaluate: replaySkillRuns, hasPassed: hasPassedReplays };
   },
 };
 
@@ -192,21 +206,44 @@ async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalO
     );
   const isGood = !isEmpty && problems.length === 0 && isAbove(evaluation.all, threshold);
   report.skills = reportTriggerScores(evaluation);
-  if (!isEmpty) saveReport(io, options, { ...report, passed: options.ci ? isGood : null });
+  if (!isEmpty) await saveReport(io, options, { ...report, passed: options.ci ? isGood : null });
   if (!options.ci) return EXIT.fine;
   error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${formatPercent(computeRecall(evaluation.all, 3))}, false triggers ${formatPercent(getFalseShare(evaluation.all))}; required at least ${formatPercent(threshold)} and at most ${formatPercent(1 - threshold)}${problems.length > 0 ? "; a query file is invalid" : ""}`;
   return isGood ? EXIT.fine : EXIT.findings;
 }
 
-/** Stores a report for the evaluation page. A folder that cannot be written is only a warning. */
-function saveReport(io: CommandIo, options: CommonOptions, report: EvalReport): void {
+/** Writes the report files, and stores the report for the evaluation page. A folder that cannot be written is only a warning. */
+async function saveReport(io: CommandIo, options: EvalOptions & CommonOptions, result: EvalReport): Promise<void> {
   const { skilletHome } = resolveCommandEnvironment(io, options);
+  const report = { ...result, ms: Date.now() - Date.parse(result.at) };
+  for (const file of options.report ?? []) {
+    const { formatEvalReport } = await import("../../eval/report-formats.ts");
+    writeFileSync(resolve(io.cwd, file), formatEvalReport(report, getReportFormat(file)));
+  }
   try {
-    saveEvalReport(skilletHome, { ...report, ms: Date.now() - Date.parse(report.at) });
+    saveEvalReport(skilletHome, report);
   } catch (error) {
     const out = createPrinter(io.stderr, io.env);
     out.line`${out.yellow("!")} the result was not stored: ${getErrorMessage(error)}`;
   }
+}
+
+const REPORT_ENDINGS: Readonly<Record<string, ReportFormat>> = {
+  ".json": "json",
+  ".xml": "junit",
+  ".sarif": "sarif",
+  ".md": "markdown",
+  ".html": "html",
+};
+
+/** Returns the format of a report file by its ending. Throws a SkillError for an unknown one. */
+function getReportFormat(file: string): ReportFormat {
+  const format = REPORT_ENDINGS[extname(file)];
+  if (format) return format;
+  throw new SkillError("usage", {
+    message: `The report file "${file}" has an unknown ending`,
+    fix: `use one of ${Object.keys(REPORT_ENDINGS).join(", ")}`,
+  });
 }
 
 function parseShare(text: string): number {

@@ -6,6 +6,7 @@ import type { DiscoverResult } from "../../config/discover.ts";
 import type { Host } from "../../config/host.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
+import type { RecordedRun } from "../../eval/recorded-run.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import {
   addRunOptions,
@@ -46,6 +47,7 @@ export const runCommand: CommandDefinition = {
         .option("-i, --input <json>", "Pass this input to a skill with an input schema; @file reads a file")
         .option("-c, --context <text>", "Pass this context; @file reads a file. Defaults to piped input.")
         .option("-n, --dry-run", "Show every check without running the skill")
+        .option("--record <file>", "Record the run for `skillet test`: evals/recorded/NAME.json of the skill")
         .option("--detach", "Give the run to a worker, print its id, and end")
         .option("--queue <name>", "With --detach: use this queue. Defaults to runs.")
         .option("--tenant <name>", "With --detach: the tenant of the run; tenants take turns")
@@ -77,6 +79,7 @@ interface RunCommandOptions extends CallerOptions, RunOutputOptions {
   tenant?: string;
   key?: string;
   priority?: string;
+  record?: string;
 }
 
 /** Runs a skill as a sub-agent. The answer goes to stdout, everything else to stderr. */
@@ -91,7 +94,8 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
   if (options.detach) return detachRun(io, found, request, options);
   const signal = createInterruptSignal(io);
   return runTraced(io, async (traces) => {
-    const start = (host: Host) => useSkill(found.catalog, host, { ...request, signal });
+    const recorder = options.record === undefined ? undefined : await createRecorder(found, request);
+    const start = (host: Host) => (recorder?.use ?? useSkill)(found.catalog, host, { ...request, signal });
     const use = async () => {
       // A user gets two lines. A program gets the result of a run, as for every failure.
       if (!options.json && !options.events) await requireModel(found, request);
@@ -102,6 +106,7 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
     if (skill && isPendingTrust(refusals) && (await askForPendingTrust(io, found, [{ skill, refusals }])))
       result = await use();
     await printRunResult(io, found, result, options);
+    if (recorder) await saveRecordedRun(io, recorder.finish(result), resolve(io.cwd, options.record ?? ""));
     return getRunExitCode(result);
   });
 }
@@ -145,6 +150,23 @@ async function detachRun(
   } finally {
     await engine.close();
   }
+}
+
+async function createRecorder(found: DiscoverResult, request: UseRequest) {
+  const { createUseRecorder } = await import("../../eval/recorded-run.ts");
+  return createUseRecorder(found.catalog, found, request);
+}
+
+/** Saves a recorded run. A run that did not start is not recorded. */
+async function saveRecordedRun(io: CommandIo, recording: RecordedRun, file: string): Promise<void> {
+  const out = createPrinter(io.stderr, io.env);
+  if (recording.turns.length === 0) {
+    out.line`${out.yellow("!")} nothing was recorded: no model was called`;
+    return;
+  }
+  const { saveRecording } = await import("../../eval/recorded-run.ts");
+  saveRecording(file, recording);
+  out.line`${out.green("✓")} recorded in ${file}; \`skillet test ${recording.skill}\` replays the recordings in evals/recorded of a skill`;
 }
 
 /** Throws if the skill needs a language model and none is configured. */

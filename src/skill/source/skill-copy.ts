@@ -19,6 +19,8 @@ export interface SkillCopy {
   /** By path; the skill's own file is `SKILL.md`. */
   files: ReadonlyMap<string, CopiedFile>;
   instructions: string;
+  /** True if files that the digest covers are left out. */
+  isPartial?: true;
 }
 
 const MAX_SKILL_BYTES = 64 * 1024 * 1024;
@@ -123,6 +125,29 @@ export async function withCopy(skill: Skill, { files, instructions }: SkillCopy)
       if (!file) throw createUnlistedFileError(skill.name, path, list.files);
       return file.bytes;
     },
+  };
+}
+
+/** The folder for cases of evaluations. An agent that could read it would know the expected results. */
+const EVALS_FOLDER = "evals/";
+
+/** Returns the skill with its copied files as a run sees them: without its evaluations. */
+export async function withRunCopy(skill: Skill, copy: SkillCopy): Promise<{ skill: Skill; copy: SkillCopy }> {
+  const copied = await withCopy(skill, copy);
+  const isShown = (path: string) => !path.startsWith(EVALS_FOLDER);
+  const list = await copied.files();
+  if (list.files.every(({ path }) => isShown(path))) return { skill: copied, copy };
+  const shown = { ...list, files: list.files.filter(({ path }) => isShown(path)) };
+  return {
+    skill: {
+      ...copied,
+      files: async () => shown,
+      async read(path) {
+        if (isShown(path)) return copied.read(path);
+        throw createUnlistedFileError(skill.name, path, shown.files);
+      },
+    },
+    copy: { ...copy, files: new Map([...copy.files].filter(([path]) => isShown(path))), isPartial: true },
   };
 }
 
