@@ -18,6 +18,7 @@ const PINS: Record<string, Record<string, string>> = {
   "code-review": {
     "1.0.0": "sha256:06e1ab9730f3776f810188c0183dad3cf4c3f442d0dbdbf7c7221ee6528491fd",
     "1.0.1": "sha256:5c98c5f107321f3aae8ebcbc96f9abe15f7edd1b2b4a7058e692387ab1449f63",
+    "1.0.2": "sha256:8a410b40772d26c760728839a98f1ad4069ad2c67a643c156d0e00d8d8e376a3",
   },
   github: {
     "1.0.0": "sha256:907d6fa62271fd944bfdfefef3cefd9a43799fee54c183be2c9df1477de179c1",

@@ -5,6 +5,7 @@ import { findDenials } from "../agent/policy/skill-policies.ts";
 import { type Catalog, loadCatalog } from "../catalog/catalog.ts";
 import type { Host } from "../config/host.ts";
 import { formatFix, SkillError } from "../errors/problem.ts";
+import { createAgentArm } from "../eval/agent-arm.ts";
 import { readSkillCases } from "../eval/case-formats.ts";
 import { createEvalBudget, hasPrice } from "../eval/eval-budget.ts";
 import { createEvalReport, type EvalReport, type EvalSkillReport, readEvalReports } from "../eval/eval-report.ts";
@@ -19,7 +20,8 @@ import {
   type TaskSubject,
 } from "../eval/task-evaluation.ts";
 import { createTrialJournal, resumeTrialJournal, type TrialJournal } from "../eval/trial-store.ts";
-import { createBaselineArm, createSkillArm, type EvalArm } from "../eval/trials.ts";
+import { BASELINE_ARM, createBaselineArm, createSkillArm, type EvalArm } from "../eval/trials.ts";
+import type { Model } from "../host/model-contract.ts";
 import type { Skill } from "../skill/skill.ts";
 import { createDirectorySource } from "../skill/source/directory-source.ts";
 import { computeSkillDigest } from "../skill/source/skill-copy.ts";
@@ -38,6 +40,7 @@ export interface TaskOptions {
   judge?: string;
   old?: string;
   rival?: string;
+  agent?: string;
   fresh?: boolean;
   resume?: boolean;
   dryRun?: boolean;
@@ -114,19 +117,37 @@ export function getTrustingHost(host: EvalScene["host"], { trust: isTrusted }: T
 
 /** Opens the models of an evaluation, and its budget. */
 export async function openEvalModels(host: Host, options: TaskOptions) {
-  const { model, alias } = await resolveModel(host, options.model);
+  const { model, alias } =
+    options.agent === undefined ? await resolveModel(host, options.model) : createAgentModel(options.agent);
   const judge = options.judge === undefined ? model : (await resolveModel(host, options.judge)).model;
   const { apiKey: _, ...modelSettings } = host.settings.models.get(alias) ?? {};
   const { prices } = host.settings;
-  const isPriced = [model, judge].every(({ name }) => hasPrice(name, prices));
+  // Another agent reports its own cost.
+  const isPriced = options.agent !== undefined || [model, judge].every(({ name }) => hasPrice(name, prices));
   const ceiling = parseCeiling(options.maxCost, isPriced, model.name);
   const budget = createEvalBudget({ ceiling, prices, maxOutput: modelSettings.maxTokens });
   return { model, judge, modelDigest: JSON.stringify([model.name, modelSettings]), isPriced, ceiling, budget };
 }
 
+/** Creates a placeholder for the model of another agent, which skillet does not call. Rubrics need `--judge`. */
+function createAgentModel(command: string): { model: Model; alias: string } {
+  const respond = async () => {
+    throw new SkillError("model-needed", {
+      message: "A rubric needs a model",
+      fix: "add --judge with the alias of a model",
+    });
+  };
+  return { model: { name: command, respond }, alias: "" };
+}
+
 async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene, options: TaskOptions) {
   const subjects: TaskSubject[] = [];
-  const baseline = await createBaselineArm(host);
+  const { agent } = options;
+  const createArm: CreateArm = async (arm, { skill, catalog: all = catalog }) => {
+    if (agent !== undefined) return createAgentArm(arm, { command: agent, env: io.env, ...omitUndefined({ skill }) });
+    return skill ? createSkillArm(arm, { skill, catalog: all, host }) : createBaselineArm(host);
+  };
+  const baseline = await createArm(BASELINE_ARM, {});
   for (const name of names) {
     const skill = catalog.get(name);
     const { folder } = skill.origin;
@@ -137,8 +158,8 @@ async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene
       ...{ skill: name, digest: await computeSkillDigest(skill), suite, host },
       arms: [
         baseline,
-        await createSkillArm("skill", { skill, catalog, host }),
-        ...(await createOtherArms(io, catalog, host, options)),
+        await createArm("skill", { skill }),
+        ...(await createOtherArms(io, { catalog, host, options, createArm })),
       ],
     });
   }
@@ -157,15 +178,28 @@ export function requireUsable(skill: Skill, host: Host): void {
   throw new SkillError(denial.code, { ...denial, ...fix, ...(denial.code === "untrusted" ? { commands: [] } : {}) });
 }
 
+interface OtherArmsContext {
+  catalog: Catalog;
+  host: Host;
+  options: TaskOptions;
+  createArm: CreateArm;
+}
+
+/** Creates an arm of skillet's agent or of another one. Without a skill, it is the baseline. */
+type CreateArm = (name: string, parts: { skill?: Skill; catalog?: Catalog }) => Promise<EvalArm>;
+
 /** Creates the arms of an old version and of a rival: folders of skills, or names. */
-async function createOtherArms(io: CommandIo, catalog: Catalog, host: Host, options: TaskOptions): Promise<EvalArm[]> {
+async function createOtherArms(
+  io: CommandIo,
+  { catalog, host, options, createArm }: OtherArmsContext,
+): Promise<EvalArm[]> {
   const arms: EvalArm[] = [];
   for (const name of ["old", "rival"] as const) {
     const given = options[name];
     if (given === undefined) continue;
     const path = resolve(io.cwd, given);
     if (!existsSync(path)) {
-      arms.push(await createSkillArm(name, { skill: catalog.get(given), catalog, host }));
+      arms.push(await createArm(name, { skill: catalog.get(given) }));
       continue;
     }
     const other = await loadCatalog([createDirectorySource({ path: dirname(path), scope: "workspace" })]);
@@ -179,7 +213,7 @@ async function createOtherArms(io: CommandIo, catalog: Catalog, host: Host, opti
         fix: "pass the folder that contains its SKILL.md",
       });
     requireUsable(skill, host);
-    arms.push(await createSkillArm(name, { skill, catalog: other, host }));
+    arms.push(await createArm(name, { skill, catalog: other }));
   }
   return arms;
 }

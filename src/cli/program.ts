@@ -64,6 +64,7 @@ const EVERYDAY_COMMANDS: Readonly<Record<string, { summary: string; load: LoadCo
 const MORE_COMMANDS: Readonly<Record<string, Readonly<Record<string, LoadCommand>>>> = {
   Skills: {
     eval: async () => (await import("./commands/eval.ts")).evalCommand,
+    mine: async () => (await import("./commands/mine.ts")).mineCommand,
     scan: async () => (await import("./commands/scan.ts")).scanCommand,
     sign: async () => (await import("./commands/sign.ts")).signCommand,
     signers: async () => (await import("./commands/sign.ts")).signersCommand,

@@ -244,6 +244,10 @@ export const COMMAND_CODES = {
     "A replayed run differs from the recorded one.",
     "read the difference; if it is intended, record the run again with `skillet run --record`",
   ),
+  "agent-failed": defineCode(
+    "The command of `--agent` could not be run, or ended without an answer.",
+    "run the command by hand; its keys must be in the environment",
+  ),
   "eval-running": defineCode("Another process runs the evaluation that is to be resumed.", "wait for it, or end it"),
   "token-file": defineCode(
     "The token file of `skillet serve --http` cannot be used.",

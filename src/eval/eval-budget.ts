@@ -17,6 +17,8 @@ export interface EvalBudget {
   readonly isExhausted: boolean;
   /** Wraps a model: each call waits for its share of the budget. `onSpent` is called after each call. */
   meter(model: Model, onSpent?: (call: SpentCall) => void): Model;
+  /** Throws a SkillError if the ceiling is reached. */
+  check(): void;
   /** Counts a call that was made before: by an earlier process, or by another agent. */
   add(call: SpentCall): void;
 }
@@ -83,6 +85,11 @@ export function createEvalBudget({ ceiling, prices, maxOutput = DEFAULT_MAX_OUTP
     },
     get isExhausted() {
       return isExhausted;
+    },
+    check() {
+      if (ceiling === undefined || spent.dollars < ceiling) return;
+      isExhausted = true;
+      throw createCeilingError(ceiling);
     },
     add: count,
     meter: (model, onSpent) => ({

@@ -1,4 +1,6 @@
 /** Evaluation of skills. */
+
+export { readSkillCases } from "./case-formats.ts";
 export { createEvalBudget, type EvalBudget, type EvalBudgetOptions, type SpentCall } from "./eval-budget.ts";
 export { createEvalSchema, type EvalCase, type EvalSuite, type Grader, readEvalCases } from "./eval-cases.ts";
 export {
@@ -29,7 +31,20 @@ export {
   type TrialPlan,
   type Verdict,
 } from "./pair-statistics.ts";
+export { PromptfooProvider, type PromptfooProviderOptions, type PromptfooResponse } from "./promptfoo-provider.ts";
+export { createUseRecorder, type RecordedRun, readRecording, saveRecording, type UseRecorder } from "./recorded-run.ts";
+export { type ReplayDifference, type ReplayOptions, type ReplayResult, replayRun } from "./replay.ts";
+export { formatEvalReport, REPORT_FORMATS, type ReportFormat } from "./report-formats.ts";
 export { evaluateTasks, type TaskEvaluation, type TaskEvaluationOptions, type TaskSubject } from "./task-evaluation.ts";
+export {
+  listTranscripts,
+  type MinedSkill,
+  type MinedTranscripts,
+  mineTranscripts,
+  redactSecretShapes,
+  TRANSCRIPT_CLIENTS,
+  type TranscriptClient,
+} from "./transcripts.ts";
 export {
   type ArmTask,
   createBaselineArm,

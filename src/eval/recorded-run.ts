@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { resolveModel } from "../agent/models/resolve-model.ts";
-import { collectSecrets, readSkillSecrets } from "../agent/run/run-inputs.ts";
+import { createHostRedactor } from "../agent/run/redaction.ts";
+import { readSkillSecrets } from "../agent/run/run-inputs.ts";
 import type { RunResult } from "../agent/run/run-result.ts";
 import { type UseRequest, useSkill } from "../agent/run/use-skill.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -12,7 +13,6 @@ import type { Message, Model, ModelReply, ModelRequest } from "../host/model-con
 import type { Isolation, Sandbox } from "../host/sandbox-contract.ts";
 import { replaceFile } from "../store/locked-file.ts";
 import { omitUndefined } from "../util/objects.ts";
-import { createRedactor } from "../util/redact.ts";
 import { createEvalFileError, readDataFile } from "./eval-cases.ts";
 
 /** A recorded run: everything that it got from outside. */
@@ -140,7 +140,7 @@ function createRecording({
     result: { content: result.content, isError: result.isError, stop: result.stop },
   };
   const secrets = skill ? readSkillSecrets(skill, host).secrets : new Map<string, string>();
-  const redactor = createRedactor(collectSecrets(secrets, host));
+  const redactor = createHostRedactor(host, secrets);
   return mapTexts(recording, (text) => redactor.redact(hidePlaces(text, listPlaces(host, catalog, result.skill))));
 }
 

@@ -5,7 +5,7 @@ import type { Model } from "../host/model-contract.ts";
 import { packageVersion } from "../package.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { formatCount } from "../util/text.ts";
-import type { EvalBudget } from "./eval-budget.ts";
+import type { EvalBudget, SpentCall } from "./eval-budget.ts";
 import type { EvalCase, EvalSuite } from "./eval-cases.ts";
 import {
   type ArmComparison,
@@ -97,13 +97,18 @@ export async function evaluateTasks(options: TaskEvaluationOptions): Promise<Tas
     for (let next = queue.shift(); next !== undefined && !signal.aborted; next = queue.shift()) {
       const { subject, ...planned } = next;
       const key = formatTrialKey(planKey(next));
-      const onSpent = (call: { usage: FinishedTrial["usage"]; dollars?: number }) => journal?.addCall(call);
+      const note = (call: SpentCall) => journal?.addCall(call);
+      const onSpent = (call: SpentCall) => {
+        budget.add(call);
+        note(call);
+      };
       try {
+        budget.check();
         const { host, suite, skill } = subject;
         const trial = await runTrial({
-          ...{ ...planned, skill, host, signal, evalFolder: suite.folder },
-          model: budget.meter(options.model, onSpent),
-          judge: budget.meter(judge, onSpent),
+          ...{ ...planned, skill, host, signal, onSpent, evalFolder: suite.folder },
+          model: budget.meter(options.model, note),
+          judge: budget.meter(judge, note),
         });
         failures = 0;
         finished.set(key, trial);

@@ -24,6 +24,7 @@ import { computeSkillDigest } from "../skill/source/skill-copy.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { isInside } from "../util/safe-path.ts";
 import { truncateLine } from "../util/text.ts";
+import type { SpentCall } from "./eval-budget.ts";
 import type { EvalCase } from "./eval-cases.ts";
 import { type Grade, gradeTrial, runEvalCommand, type TrialOutcome } from "./graders.ts";
 
@@ -42,6 +43,8 @@ export interface ArmTask {
   /** A metered model. */
   model: Model;
   signal: AbortSignal;
+  /** Counts a model call that an arm pays for itself. */
+  onSpent(call: SpentCall): void;
 }
 
 export interface FinishedTrial extends Pick<TrialOutcome, "usage" | "dollars" | "ms" | "stop" | "problem"> {
@@ -159,11 +162,12 @@ export interface TrialOptions {
   model: Model;
   judge: Model | undefined;
   signal: AbortSignal;
+  onSpent(call: SpentCall): void;
 }
 
 /** Does and grades one trial in a fresh workspace. Throws if the trial says nothing about the arm. */
 export async function runTrial({ skill, case: one, arm, trial, ...options }: TrialOptions): Promise<FinishedTrial> {
-  const { evalFolder, host, model, judge, signal } = options;
+  const { evalFolder, host, model, judge, signal, onSpent } = options;
   const root = mkdtempSync(join(tmpdir(), "skillet-eval-"));
   try {
     const workspace = createTrialWorkspace(root, one);
@@ -180,7 +184,7 @@ export async function runTrial({ skill, case: one, arm, trial, ...options }: Tri
           fix: "run its command by hand in a copy of the files of the case",
         });
     }
-    const outcome = await arm.attempt({ case: one, workspace, model, signal });
+    const outcome = await arm.attempt({ case: one, workspace, model, signal, onSpent });
     const grades = await gradeTrial(one.graders, { ...place, outcome, prompt: one.prompt, workspace, judge });
     const { usage, ms, stop, dollars, problem } = outcome;
     return {

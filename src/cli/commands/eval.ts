@@ -81,6 +81,7 @@ export const evalCommand: CommandDefinition = {
         (file: string, others: readonly string[] = []) => [...others, file],
       )
       .option("--old <skill>", "task: also compare with this version, a folder or a name")
+      .option("--agent <command>", 'task: let another agent do the tasks, for example "claude -p"')
       .option("--rival <skill>", "task: also compare with this skill, a folder or a name")
       .option(
         "--effect <share>",
@@ -99,7 +100,7 @@ export const evalCommand: CommandDefinition = {
           "skillet eval skills/deploy --level trigger --misses",
           "skillet eval skills/deploy --level task --dry-run",
           "skillet eval skills/deploy --level task -k 10 --max-cost 2",
-          "skillet test skills",
+          "skillet eval skills --level replay",
         ),
       ),
   run: evaluateSkills,
