@@ -36,7 +36,7 @@ const MAX_QUERIES = 12;
 const MAX_WORDS = 8;
 
 /** Finds pairs of skills that compete. Skills that a model may not invoke compete with no other. */
-export function findOverlaps(all: readonly Skill[]): SkillOverlap[] {
+export async function findOverlaps(all: readonly Skill[]): Promise<SkillOverlap[]> {
   const skills = all.filter((skill) => isInvocableBy("model", skill));
   const vectors = createVectors(skills);
   let matcher: Matcher | undefined;
@@ -44,7 +44,7 @@ export function findOverlaps(all: readonly Skill[]): SkillOverlap[] {
   for (const [first, second, similarity] of findSimilarPairs(vectors)) {
     const [a, b] = [skills[first] as Skill, skills[second] as Skill];
     matcher ??= createMatcher(skills);
-    const [takenOfA, takenOfB] = [countTaken(matcher, a, b), countTaken(matcher, b, a)];
+    const [takenOfA, takenOfB] = [await countTaken(matcher, a, b), await countTaken(matcher, b, a)];
     const shares = [takenOfA, takenOfB].map(({ queries, of }) => (of === 0 ? 0 : queries / of)) as [number, number];
     if (similarity < CERTAIN_SIMILARITY && Math.max(...shares) < MIN_TAKEN_SHARE) continue;
     const [vectorA, vectorB] = [vectors[first] as TermVector, vectors[second] as TermVector];
@@ -134,12 +134,12 @@ function computeSimilarity(a: ReadonlyMap<string, number>, b: ReadonlyMap<string
 }
 
 /** Counts the queries of a skill for which another one is matched before it or nearly as well. */
-function countTaken(matcher: Matcher, skill: Skill, by: Skill): SkillOverlap["taken"] {
+async function countTaken(matcher: Matcher, skill: Skill, by: Skill): Promise<SkillOverlap["taken"]> {
   const examples = skill.examples().slice(0, MAX_QUERIES);
   const queries = examples.length > 0 ? examples : splitSentences(skill.description);
   let taken = 0;
   for (const query of queries) {
-    const { matches } = matcher.match(query, { limit: 20 });
+    const { matches } = await matcher.match(query, { limit: 20 });
     const [own, other] = [skill, by].map((one) => matches.findIndex((match) => match.skill === one)) as [
       number,
       number,

@@ -1,5 +1,6 @@
 /** Evaluation of skills. */
 
+export { type AgentArmOptions, createAgentArm } from "./agent-arm.ts";
 export { readSkillCases } from "./case-formats.ts";
 export { createEvalBudget, type EvalBudget, type EvalBudgetOptions, type SpentCall } from "./eval-budget.ts";
 export { createEvalSchema, type EvalCase, type EvalSuite, type Grader, readEvalCases } from "./eval-cases.ts";
@@ -17,6 +18,7 @@ export {
   readEvalReports,
   saveEvalReport,
 } from "./eval-report.ts";
+export { type ImproveOptions, improveTriggers, type TriggerImprovement } from "./improve-triggers.ts";
 export {
   adjustPValues,
   comparePairs,

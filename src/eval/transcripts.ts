@@ -104,7 +104,7 @@ export async function mineTranscripts(
       }
       // Only a prompt that no skill was used for is a miss: another skill may have been the better one.
       if (used.size > 0) continue;
-      const [best] = matcher.match(prompt).matches.filter(isSelectedMatch);
+      const [best] = (await matcher.match(prompt)).matches.filter(isSelectedMatch);
       if (best && session.listings.has(best.skill.name))
         found.get(best.skill.name)?.missed.add(truncateLine(redactSecretShapes(prompt), MAX_QUERY_LENGTH));
     }

@@ -64,6 +64,7 @@ export const evalCommand: CommandDefinition = {
       )
       .option("-a, --all", "Compete with every skill found instead of the same folder only")
       .option("-m, --misses", "List missed queries and false triggers")
+      .option("--improve", "route: propose keywords that let more held-out queries find a skill")
       .option("--ci", "Exit with 1 if the threshold is not reached")
       .option(
         "--threshold <share>",
@@ -97,6 +98,7 @@ export const evalCommand: CommandDefinition = {
           "skillet eval skills",
           "skillet eval skills/deploy --misses",
           "skillet eval skills --ci --threshold 0.9",
+          "skillet eval skills --improve",
           "skillet eval skills/deploy --level trigger --misses",
           "skillet eval skills/deploy --level task --dry-run",
           "skillet eval skills/deploy --level task -k 10 --max-cost 2",
@@ -113,6 +115,7 @@ interface EvalOptions extends TaskOptions {
   level: (typeof LEVELS)[number];
   all?: boolean;
   misses?: boolean;
+  improve?: boolean;
   report?: readonly string[];
   ci?: boolean;
   threshold: string;
@@ -187,6 +190,10 @@ async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalO
   const threshold = parseShare(options.threshold);
   const { catalog, skills, names, maxSkills } = await loadEvalSkills(io, options, args);
   const { subjects, problems, training } = collectTriggerQueries(catalog, names);
+  if (options.improve && subjects.length > 0) {
+    const { proposeImprovements } = await import("../eval-improve.ts");
+    return proposeImprovements(io, { catalog, skills, names, heldOut: subjects, maxSkills });
+  }
   const report = createEvalReport("route", { workspace: resolveCommandEnvironment(io, options).workspace });
   const evaluation = await runWithWaitIndicator(io, "measuring", async ({ at }) => {
     const onScored = (done: number) =>
