@@ -14,6 +14,8 @@ import * as matchReport from "./match/report.mjs";
 import { match } from "./match.mjs";
 import * as mcpReport from "./mcp/report.mjs";
 import { mcp } from "./mcp.mjs";
+import * as overlapReport from "./overlap/report.mjs";
+import { overlap } from "./overlap.mjs";
 import * as renderReport from "./render/report.mjs";
 import { render } from "./render.mjs";
 import * as discoverReport from "./report.mjs";
@@ -26,7 +28,7 @@ import { supply } from "./supply.mjs";
 import * as useReport from "./use/report.mjs";
 import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [hooks] [capability] [render] [install] [supply] [embed] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [hooks] [capability] [render] [install] [supply] [embed] [overlap] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -50,6 +52,7 @@ const BENCHES = {
   install: { measure: install, ...installReport },
   supply: { measure: supply, ...supplyReport },
   embed: { measure: embed, ...embedReport },
+  overlap: { measure: overlap, ...overlapReport },
 };
 
 try {

@@ -40,6 +40,10 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
     ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OLLAMA_HOST"],
     "the address of the provider's API, unless `base_url` is set",
   ],
+  [
+    ["CODEX_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    "passed on to the agent of `skillet eval --agent`, as are the variables of Anthropic and OpenAI",
+  ],
   [["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"], "other ways to sign in, passed on to the Claude Agent SDK"],
   [
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"],
