@@ -7,6 +7,7 @@ import type { ApprovalStore } from "../store/approvals.ts";
 import { getUserHome } from "../util/system.ts";
 import { compareText, formatNumber, truncateLine } from "../util/text.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
+import { NOT_A_TERMINAL } from "./command-definition.ts";
 import { escapeForTerminal, foldColumns, foldLines } from "./format.ts";
 import { type CommandIo, createPrinter, type Printer } from "./output.ts";
 import type { Progress } from "./progress.ts";
@@ -54,7 +55,7 @@ export function createApprovingHost<Found extends DiscoverResult>(
   return { host: { ...found, ...approve, approvals }, asking: () => before };
 }
 
-const NO_APPROVER: Approval = { isApproved: false, reason: "no user to ask: this is not a terminal" };
+const NO_APPROVER: Approval = { isApproved: false, reason: `no user to ask: ${NOT_A_TERMINAL}` };
 
 /** Adds the approval given on the command line. It is not saved, and covers changes in the workspace only. */
 export function preapproveWorkspaceChanges(approvals: ApprovalStore): ApprovalStore {

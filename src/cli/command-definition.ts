@@ -28,11 +28,23 @@ export const EXIT = { fine: 0, findings: 1, usage: 2, refused: 3, limit: 4, wait
 /** A failure already printed in detail for people. `--json` reports it like any other. */
 export class ReportedError extends SkillError {}
 
+/** The reason why the user cannot be asked, in every message. */
+export const NOT_A_TERMINAL = "this is not a terminal";
+
 /** Returns the error for a missing approval. `fix`: the step for non-interactive use. */
-export function createNotApprovedError({ ask }: Pick<CommandIo, "ask">, message: string, fix: string): SkillError {
+export function createNotApprovedError(
+  { ask }: Pick<CommandIo, "ask">,
+  message: string,
+  fix: string,
+  commands?: string[],
+): SkillError {
   return ask
     ? new SkillError("not-confirmed", { message })
-    : new SkillError("not-confirmed", { message: `${message}: approval needs a terminal`, fix });
+    : new SkillError("not-confirmed", {
+        message: `${message}: ${NOT_A_TERMINAL}`,
+        fix,
+        ...(commands ? { commands } : {}),
+      });
 }
 
 /** Formats the examples at the end of a command's help. */

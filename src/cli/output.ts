@@ -243,6 +243,16 @@ export function printHanging(
   if (isBelow) out.line`${" ".repeat(indent)}${out.dim(shown)}`;
 }
 
+/** Prints the triggers of one kind. A pattern is printed on its own line and never split, so that it can be copied. */
+export function printTriggerRow(out: Printer, kind: string, values: readonly string[]): void {
+  const isPattern = kind === "patterns";
+  for (const [index, value] of (isPattern ? values : [values.join(", ")]).entries()) {
+    const head = out.text`  ${out.dim((index === 0 ? kind : "").padEnd(9))} `;
+    if (isPattern) out.line`${head}${value}`;
+    else if (value !== "") printHanging(out, head, [value], { indent: 12 });
+  }
+}
+
 interface PrintDiffOptions {
   /** The maximum number of lines. Defaults to all. */
   most?: number;

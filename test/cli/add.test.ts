@@ -73,7 +73,7 @@ describe("skillet add", () => {
     const { code, stderr } = await run(["add", folder]);
     expect(code).toBe(3);
     expect(stderr).toBe(
-      "✗ nothing was added: approval needs a terminal  [not-confirmed]\n  review it with --dry-run --show, then add --yes\n",
+      "✗ nothing was added: this is not a terminal  [not-confirmed]\n  review it with --dry-run --show, then add --yes\n",
     );
     expect(nothingBelow(home)).toEqual([]);
   });

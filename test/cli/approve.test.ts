@@ -180,7 +180,7 @@ describe("skillet approve", () => {
       const told = more.includes("--json") ? expect.stringContaining('"code": "not-confirmed"') : "";
       expect([code, stdout]).toEqual([3, told]);
       expect(stderr).toContain(
-        `✗ not approved, because this is not a terminal; ${id} is still waiting  [not-confirmed]\n  review the request (skillet runs show ${id.slice(-8)}), then add --yes\n`,
+        `✗ Nothing was recorded, ${id} is still waiting: this is not a terminal  [not-confirmed]\n  review the request (skillet runs show ${id.slice(-8)}), then add --yes\n`,
       );
     }
     expect([existsSync(out), (await run(["approve"])).stdout]).toEqual([false, expect.stringContaining("waiting")]);

@@ -80,14 +80,14 @@ describe("skillet run --dry-run", () => {
   ])("says how to open the network to a skill with %s", async (_, parts, wanted) => {
     const { stdout, code } = await scene(parts).run();
     expect(code, "it would run").toBe(0);
-    expect(stdout).toMatch(/^! Skill 'x' .*\n? *.*has no network access\n/m);
+    expect(stdout).toMatch(/^! Skill 'x' .*\n? *.*has no network access\s+\[[a-z-]+\]\n/m);
     expect(stdout).toContain(`  run: skillet config set skills.x.network ${wanted}\n`);
   });
 
   it("says when nothing but a language model could follow the skill, and how to get one", async () => {
     const { stdout } = await scene({ body: "Say something kind." }).run();
     expect(stdout.replace(/\n {2}/g, " ")).toContain(
-      "! x needs a language model: it contains no commands set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default]\n",
+      "! x needs a language model: it contains no commands  [model-needed] set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default]\n",
     );
     expect((await scene().run()).stdout).not.toContain("needs a language model");
   });

@@ -144,6 +144,9 @@ Run: echo "Key: $TEST_API_KEY"
     expect(refused.stdout).toMatch(/✗ variables +Skill 'x' needs A_KEY/);
     expect(refused.stdout).toContain('A_KEY = "…"');
     expect(refused.stdout).toMatch(/! .*nope/);
+    expect(refused.stdout.replace(/\s+/g, " ")).toMatch(
+      /not available \[missing-tool\].*A_KEY.* \[missing-variable\].*nope.* \[model-unknown\]/,
+    );
     const fine = await run(["run", "host-report", "--dry-run"]);
     expect(fine.code).toBe(0);
     expect(fine.stdout).toContain("It would run. Nothing was run.");

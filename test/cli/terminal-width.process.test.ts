@@ -48,4 +48,32 @@ describe.each([80, 60])("at a terminal of %d columns", (columns) => {
     const whole = [...(COMMAND.length < columns ? [] : [`\`${COMMAND}\``]), CODE];
     expect(wide).toEqual(whole);
   });
+
+  it("shows the patterns of a skill whole, in show and in explain", async () => {
+    const pattern = "^(?:please )?(?:compare|diff) (?:the )?(?:monthly|yearly) reports? (?:of|for) [A-Z]{2,5}-[0-9]+";
+    const triggers = `triggers:\n  patterns: ['${pattern}', 'every single report']\n`;
+    const head = "---\nname: report\ndescription: Compares reports. Use when two reports differ.\n";
+    const cwd = temporaryFolder({ "skills/report/SKILL.md": `${head}${triggers}---\n\nDo it.\n` });
+    const home = temporaryFolder();
+    const screen = async (...args: string[]) => {
+      const shown = terminal(args, { cwd, home, columns });
+      expect(await shown.ended).toBe(0);
+      return shown.screen().split("\n");
+    };
+    const wide = (lines: readonly string[]) =>
+      lines.filter((line) => line.length > columns && !line.includes(pattern) && !line.trim().startsWith("skillet "));
+    const shown = await screen("show", "report");
+    expect(shown.filter((line) => line.endsWith(` ${pattern}`))).toHaveLength(1);
+    expect(shown.filter((line) => line.endsWith(" every single report"))).toHaveLength(1);
+    const matched = "'please compare the monthly reports for AB-12'";
+    for (const args of [
+      ["explain", matched],
+      ["explain", matched, "--skill", "report"],
+      ["explain", "'good morning'", "--skill", "report"],
+    ]) {
+      const lines = await screen(...args);
+      expect([lines.some((line) => line.includes(pattern)), wide(lines)]).toEqual([true, []]);
+    }
+    expect(wide(shown)).toEqual([]);
+  });
 });

@@ -112,7 +112,7 @@ describe("the code of a workspace", () => {
     const { code, stdout, stderr } = await run(["trust"]);
     expect({ code, stderr }).toEqual({
       code: 3,
-      stderr: "✗ not trusted: approval needs a terminal  [not-confirmed]\n  review it, then add --yes\n",
+      stderr: "✗ not trusted: this is not a terminal  [not-confirmed]\n  review it, then add --yes\n",
     });
     expect(stdout, "the code is shown all the same").toContain("    +echo ran\n");
     expect(existsSync(record)).toBe(false);

@@ -80,7 +80,7 @@ describe("skillet update", () => {
     expect(await run(["update"])).toMatchObject({
       code: 3,
       stderr:
-        "✗ nothing was updated: approval needs a terminal  [not-confirmed]\n  review it with --dry-run --show, then add --yes\n",
+        "✗ nothing was updated: this is not a terminal  [not-confirmed]\n  review it with --dry-run --show, then add --yes\n",
     });
     expect((await run(["update", "--dry-run"])).stdout).toMatch(
       /\ndry run: 1 skill would be updated; nothing was changed\n$/,

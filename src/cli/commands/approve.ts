@@ -22,6 +22,7 @@ import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
+  createNotApprovedError,
   EXIT,
   formatExamples,
 } from "../command-definition.ts";
@@ -160,11 +161,8 @@ async function findWaitingRun(runs: RunStore, given: string): Promise<RunSummary
 
 /** Returns the error for an unanswered request: a process that can start this program does not count as a user. */
 function createUndecidedError(io: CommandIo, { id }: RunSummary): SkillError {
-  if (io.ask) return new SkillError("not-confirmed", { message: `nothing was recorded: ${id} is still waiting` });
-  return new SkillError("not-confirmed", {
-    message: `not approved, because this is not a terminal; ${id} is still waiting`,
-    fix: `review the request (skillet runs show ${formatRunId(id)}), then add --yes`,
-  });
+  const fix = `review the request (skillet runs show ${formatRunId(id)}), then add --yes`;
+  return createNotApprovedError(io, `Nothing was recorded, ${id} is still waiting`, fix);
 }
 
 /** Returns the reason with secrets redacted: it is recorded and sent to the model. */
@@ -322,12 +320,10 @@ function printHeldDetails(io: CommandIo, held: HeldChanges, { json }: ApproveHel
 }
 
 function createHeldUndecidedError(io: CommandIo, { id }: HeldChanges): SkillError {
-  if (io.ask) return new SkillError("not-confirmed", { message: `Nothing was changed: ${id} is still held` });
-  return new SkillError("not-confirmed", {
-    message: `Not approved, since this is not a terminal: ${id} is still held`,
-    fix: "read the diff above, then run",
-    commands: [`skillet approve ${id} --yes`],
-  });
+  const command = `skillet approve ${id} --yes`;
+  return createNotApprovedError(io, `Nothing was changed, ${id} is still held`, "read the diff above, then run", [
+    command,
+  ]);
 }
 
 /** Prints held changes for a list. */

@@ -15,7 +15,13 @@ import { formatWireName } from "../../skill/tool-names.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { findNearest } from "../../util/text.ts";
 import { createApprovalPrompt } from "../approval-prompt.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  EXIT,
+  formatExamples,
+  NOT_A_TERMINAL,
+} from "../command-definition.ts";
 import { discoverForRun, requireConfiguration } from "../command-host.ts";
 import { escapeForTerminal, formatInputSchema } from "../format.ts";
 import { type CommandIo, createInterruptSignal, createPrinter, printHanging, printJson } from "../output.ts";
@@ -197,7 +203,7 @@ function createCallApproval(
     context: { run: "", skill: "", toolPolicies: [], approvedKeys: new Set(), redactor, workspace },
     ...(row.of ? {} : { source: `server ${row.name}` }),
     ask: createApprovalAsker(host, { signal, redactor }),
-    unaskedFix: "this is not a terminal: to approve it in advance, add --yes",
+    unaskedFix: `${NOT_A_TERMINAL}: to approve it in advance, add --yes`,
   };
 }
 

@@ -26,7 +26,16 @@ import { mapAsync } from "../../util/sequential.ts";
 import { estimateTokens, formatCount } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
-import { type CommandIo, createPrinter, type Printer, printHanging, printJson, printTextExcerpt } from "../output.ts";
+import {
+  type CommandIo,
+  createPrinter,
+  type Printer,
+  printHanging,
+  printJson,
+  printTextExcerpt,
+  printTriggerRow,
+  printWrappedLine,
+} from "../output.ts";
 
 /** `skillet explain`. */
 export const explainCommand: CommandDefinition = {
@@ -292,7 +301,8 @@ const MAX_BY_WORDS = 10;
 
 async function printMatches(out: Printer, title: string, matches: readonly ExplainedMatch[]): Promise<void> {
   if (matches.length === 0) return;
-  out.line`\n${out.bold(title)}`;
+  out.line``;
+  printWrappedLine(out, title, out.bold);
   const widest = Math.min(32, Math.max(...matches.map(({ skill }) => skill.name.length)));
   for (const match of matches) {
     const mark = match.isShown ? out.green("✓") : match.isShortlisted ? out.green("+") : out.dim("·");
@@ -334,9 +344,9 @@ function printSkillExplanation(
     : "not matched";
   out.line`${out.bold(name)}  ${isConsidered ? verdict : "not considered"}`;
   if (parent !== undefined) out.line`  ${out.dim("inside")} ${parent}`;
-  out.line`  ${reason}`;
+  printHanging(out, "  ", [reason], { indent: 2 });
   if (match) return;
   for (const [kind, values] of Object.entries(triggers)) {
-    if (values.length > 0) out.line`  ${out.dim(kind.padEnd(9))} ${values.slice(0, 12).join(", ")}`;
+    printTriggerRow(out, kind, values.slice(0, 12));
   }
 }

@@ -43,6 +43,7 @@ import {
   printJson,
   printProblem,
   runUntilInterrupted,
+  type SafeText,
 } from "../output.ts";
 import { runWithWaitIndicator } from "../progress.ts";
 
@@ -260,10 +261,8 @@ export async function printDryRun(
     for (const { refusals, ...check } of looked)
       printCheck(out, { ...check, refusals: refusals.map(localize) }, widest, short);
     if (looked.length < plan.checks.length) printSkippedChecks(out, looked);
-    for (const warning of plan.warnings) {
-      const lines = [warning.message, ...formatFix(localize(warning)).split("\n")].map(short);
-      printHanging(out, out.text`${out.yellow("!")} `, lines, { ...DEFAULT_LAYOUT, indent: 2 });
-    }
+    for (const warning of plan.warnings)
+      printPlanProblem(out, out.text`${out.yellow("!")} `, localize(warning), 2, short);
     out.line``;
     out.line`${isFine ? "It would run. Nothing was run." : "It would be refused."}`;
   }
@@ -276,9 +275,24 @@ const DEFAULT_LAYOUT = { width: 80 };
 function printCheck(out: Printer, check: PlanCheck, widest: number, short: (text: string) => string): void {
   const { name, detail, refusals } = check;
   const mark = refusals.length > 0 ? out.red("✗") : out.green("✓");
-  const lines = refusals.flatMap((problem) => [problem.message, ...formatFix(problem).split("\n")]).map(short);
-  const said = lines.length > 0 ? lines : [short(detail)];
-  printHanging(out, out.text`${mark} ${name.padEnd(widest)}  `, said, { ...DEFAULT_LAYOUT, indent: widest + 4 });
+  const head = out.text`${mark} ${name.padEnd(widest)}  `;
+  const indent = widest + 4;
+  if (refusals.length === 0) printHanging(out, head, [short(detail)], { ...DEFAULT_LAYOUT, indent });
+  for (const [index, problem] of refusals.entries())
+    printPlanProblem(out, index === 0 ? head : " ".repeat(indent), problem, indent, short);
+}
+
+/** Prints a refusal or a warning with its code, and the fix below it. */
+function printPlanProblem(
+  out: Printer,
+  prefix: SafeText | string,
+  problem: Problem,
+  indent: number,
+  short: (text: string) => string,
+): void {
+  printHanging(out, prefix, [short(problem.message)], { ...DEFAULT_LAYOUT, indent, code: problem.code });
+  const fix = formatFix(problem);
+  if (fix !== "") printHanging(out, " ".repeat(indent), fix.split("\n").map(short), { ...DEFAULT_LAYOUT, indent });
 }
 
 /** Prints one line for all skipped checks: a hidden skill must not be described. */

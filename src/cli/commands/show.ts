@@ -32,7 +32,7 @@ import {
   printDiagnostic,
 } from "../command-host.ts";
 import { addWorkspaceOption, formatOrigin, formatSkillAddress, toSignatureJson } from "../format.ts";
-import { type CommandIo, createPrinter, printFix, printHanging, printJson } from "../output.ts";
+import { type CommandIo, createPrinter, printFix, printHanging, printJson, printTriggerRow } from "../output.ts";
 import { toSkillJson } from "./list.ts";
 
 /** `skillet show`. */
@@ -270,7 +270,7 @@ async function printSkillFacts(
   const standing = found.trust.getStatus(skill);
   row("trust", standing === "own" ? undefined : standing);
   for (const [kind, values] of Object.entries({ ...manifest.triggers, paths: manifest.paths })) {
-    row(kind, truncateLine(values.join(", "), 200));
+    printTriggerRow(out, kind, kind === "patterns" ? values : [truncateLine(values.join(", "), 200)]);
   }
   row("path", origin.file && formatDisplayPath(origin.file, found.around));
   for (const { source, file = source } of locations.slice(1)) row("also at", formatDisplayPath(file, found.around));
