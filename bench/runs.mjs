@@ -16,6 +16,7 @@ toolsets: ["toolsets/index:Tools"]
 ---
 Say hello.
 `;
+const EVENT = { type: "text-generated", run: "steps", skill: "hello", text: "x".repeat(100), at: "" };
 const VALUE = { text: "x".repeat(1000), calls: [], usage: { inputTokens: 1, outputTokens: 1, cachedTokens: 0 } };
 
 /** Measures what it costs to write runs down, to go on with them, to count them, and to call what skills bring. */
@@ -55,6 +56,7 @@ async function steps({ place, library, rounds, say }) {
   const rows = await inTurn(
     [
       { name: "a step in the journal", sample: each(() => journal.step(`model:${++number}`, VALUE)) },
+      { name: "an event in the journal", sample: each(() => journal.event(EVENT)) },
       {
         name: "the same bytes, synced",
         sample: each(() => {

@@ -235,7 +235,15 @@ export function claimOwnership(file: string): { held: ProcessOwner } | Ownership
     if (held) return { held };
     const mine = formatProcessOwner(crypto.randomUUID());
     replaceFile(file, mine);
-    const isHeld = () => readOwnerFile(file) === mine;
+    let seen = fingerprintOwnerFile(file);
+    // Checked before each write of a run: the file is read only if it changed.
+    const isHeld = () => {
+      const now = fingerprintOwnerFile(file);
+      if (now === seen && now !== undefined) return true;
+      if (readOwnerFile(file) !== mine) return false;
+      seen = now;
+      return true;
+    };
     return {
       isHeld,
       release() {
@@ -275,6 +283,12 @@ function readOwnerFile(file: string): string {
   } catch {
     return "";
   }
+}
+
+/** Returns a fingerprint that every claim and every write changes: each claim creates a file. Undefined without such a file. */
+function fingerprintOwnerFile(file: string): string | undefined {
+  const stats = lstatSync(file, { bigint: true, throwIfNoEntry: false });
+  return stats && `${stats.dev} ${stats.ino} ${stats.size} ${stats.mtimeNs} ${stats.ctimeNs}`;
 }
 
 function readProcFile(file: string): string {
