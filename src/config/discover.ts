@@ -8,14 +8,14 @@ import { listDeclaredVariables } from "../skill/requirements.ts";
 import type { Skill, Source } from "../skill/skill.ts";
 import { createDirectorySource } from "../skill/source/directory-source.ts";
 import { type Environment, type Location, listLocations } from "../skill/source/locations.ts";
-import { type ApprovalStore, createApprovalStore } from "../store/approvals.ts";
+import type { ApprovalStore } from "../store/approvals.ts";
 import { type ClientCopyStore, createClientCopyStore } from "../store/copy-records.ts";
 import { createSearchFileStore } from "../store/json-store.ts";
 import { createSkillLocks, type SkillLocks } from "../store/lock-diff.ts";
 import { LOCK_FILE } from "../store/lock-file.ts";
-import { createRunStore, type RunStore } from "../store/runs.ts";
-import { createSpendingStore, type SpendingStore } from "../store/spending.ts";
-import { createStatisticsStore, type StatisticsStore } from "../store/statistics.ts";
+import type { RunStore } from "../store/runs.ts";
+import type { SpendingStore } from "../store/spending.ts";
+import type { StatisticsStore } from "../store/statistics.ts";
 import { createSecretGrants, createTrustStore, type SecretGrants, type TrustStore } from "../store/trust.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { getSkilletHome, getUserHome } from "../util/system.ts";
@@ -108,14 +108,16 @@ export async function discover(options: DiscoverOptions = {}): Promise<DiscoverR
     env: around.env,
     trust: createTrustStore(around.skilletHome, places, locks),
     grants: createSecretGrants(around.skilletHome, locks),
-    approvals: createApprovalStore(around.skilletHome),
+    approvals: openOnCall(async () => (await import("../store/approvals.ts")).createApprovalStore(around.skilletHome)),
     installs,
-    runs: createRunStore(
-      around.skilletHome,
-      createLiveView(() => settings.runs, ["days", "most"]),
+    runs: openOnCall(async () => {
+      const retention = createLiveView(() => settings.runs, ["days", "most"]);
+      return (await import("../store/runs.ts")).createRunStore(around.skilletHome, retention);
+    }),
+    statistics: openOnCall(async () =>
+      (await import("../store/statistics.ts")).createStatisticsStore(around.skilletHome),
     ),
-    spending: createSpendingStore(around.skilletHome),
-    statistics: createStatisticsStore(around.skilletHome),
+    spending: openOnCall(async () => (await import("../store/spending.ts")).createSpendingStore(around.skilletHome)),
     system: createSystemInfo(createLiveView(() => settings.sandbox, ["engine", "level", "program"])),
     ...(options.caller ? { caller: options.caller } : {}),
     configuration: {
@@ -126,6 +128,27 @@ export async function discover(options: DiscoverOptions = {}): Promise<DiscoverR
     around,
     locations: places,
   };
+}
+
+type StoreMethods = Record<string, (...given: unknown[]) => Promise<unknown>>;
+
+/** Returns a store that is opened by the first call: most commands need none. Contract: all its members are asynchronous methods. */
+function openOnCall<Store extends object>(open: () => Promise<Store>): Store {
+  const methods: StoreMethods = {};
+  let opening: Promise<StoreMethods> | undefined;
+  const createMethod =
+    (name: string) =>
+    async (...given: unknown[]) => {
+      opening ??= open() as Promise<unknown> as Promise<StoreMethods>;
+      return (await opening)[name]?.(...given);
+    };
+  return new Proxy(methods, {
+    get(known, name) {
+      if (typeof name === "symbol" || name === "then") return undefined;
+      known[name] ??= createMethod(name);
+      return known[name];
+    },
+  }) as unknown as Store;
 }
 
 /** Loads the code for MCP servers only if the configuration uses skills of a server. */
