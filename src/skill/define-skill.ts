@@ -4,7 +4,7 @@ import { shortHash } from "../util/text.ts";
 import { escapeCodePoint, findInvisible } from "../util/untrusted-text.ts";
 import { trimBody } from "./frontmatter.ts";
 import { type FieldName, MANIFEST_FIELDS, type ReportProblem, readManifest } from "./manifest.ts";
-import { findNameProblem, type Skill } from "./skill.ts";
+import { findNameProblem, type Skill, type SkillFile } from "./skill.ts";
 import { validateTriggers } from "./triggers.ts";
 
 export interface SkillDefinition {
@@ -99,6 +99,65 @@ export function defineSkill(definition: SkillDefinition): Skill {
       });
     },
   });
+}
+
+/** Reads the content of a skill from a server or a database. */
+export interface SkillReader {
+  /**
+   * Differs for each version of the content. The search index then keeps what it read in an earlier process, and the skill
+   * reads its instructions and its list of files once. Without it, they are read each time.
+   */
+  revision?: string;
+  instructions(): Promise<string>;
+  /** Lists the files that a model can read. Defaults to none. */
+  files?(): Promise<readonly SkillFile[]>;
+  /** Reads a listed file. */
+  read?(path: string): Promise<Uint8Array>;
+}
+
+/**
+ * Creates a skill whose content is read when it is needed. Throws a PromptValidationError if the definition is invalid. Its files
+ * are text for a model: scripts of it do not run.
+ *
+ * @example
+ * const skill = createLazySkill({ name: "greet", description: "Greets people." }, { instructions: () => db.readText("greet") });
+ */
+export function createLazySkill(definition: Omit<SkillDefinition, "instructions">, reader: SkillReader): Skill {
+  const defined = defineSkill({ ...definition, instructions: "Read on demand." });
+  const { name, manifest } = defined;
+  const { revision } = reader;
+  const keep = <T>(read: () => Promise<T>) => (revision === undefined ? read : createKeptRead(read));
+  const files = keep(async () => (await reader.files?.()) ?? []);
+  return Object.freeze<Skill>({
+    ...defined,
+    fingerprint:
+      revision === undefined
+        ? () => undefined
+        : () => ({ file: `code:${name}`, value: shortHash(JSON.stringify([manifest.data, revision])), changedAt: 0 }),
+    body: keep(async () => trimBody(await reader.instructions())),
+    files: async () => ({ files: await files(), findings: [] }),
+    async read(path) {
+      const listed = await files();
+      if (reader.read && listed.some((file) => file.path === path)) return reader.read(path);
+      const names = listed.slice(0, 10).map((file) => file.path);
+      throw new SkillError("resource-unlisted", {
+        message: `Skill "${name}" has no file "${path}"`,
+        fix: names.length === 0 ? "do not read files of it: it has none" : `available files: ${names.join(", ")}`,
+      });
+    },
+  });
+}
+
+/** Keeps the first value. A failed read is tried again. */
+function createKeptRead<T>(read: () => Promise<T>): () => Promise<T> {
+  let kept: Promise<T> | undefined;
+  return () => {
+    kept ??= read().catch((error) => {
+      kept = undefined;
+      throw error;
+    });
+    return kept;
+  };
 }
 
 type TypedField = Exclude<keyof SkillDefinition, "name" | "description" | "instructions" | "frontmatter">;

@@ -1,6 +1,7 @@
 /** Details of skills: files, scripts, findings, digests. */
 export { FINDING_CODES, type FindingCode } from "../errors/finding-codes.ts";
 export type { JsonObject } from "../util/objects.ts";
+export { createLazySkill, type SkillReader } from "./define-skill.ts";
 export type { Finding, Position } from "./diagnostics.ts";
 export type { ParsedSkillMd } from "./document.ts";
 export type { SkillForm } from "./frontmatter.ts";

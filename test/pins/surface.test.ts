@@ -167,6 +167,7 @@ const EXPORTS: Record<string, string[]> = {
     "SCOPES",
     "computeSkillDigest",
     "copySkill",
+    "createLazySkill",
     "findScript",
     "getSandboxPath",
     "listSkillScripts",
