@@ -164,12 +164,14 @@ export type JournalLine = { /** The time, in ISO 8601. */ at: string } & (
 );
 
 /** The first line. */
+export type RunKind = "use" | "chat" | "script";
+
 export interface RunHeader {
   type: "run";
   version: 1;
   id: string;
-  /** `use`: a skill was used. `chat`: a message was sent to an agent. */
-  kind: "use" | "chat";
+  /** `use`: a skill was used. `chat`: a message was sent to an agent. `script`: a client of a server ran a script. */
+  kind: RunKind;
   /** Empty in a chat. */
   skill: string;
   /** The task, in one line. */
@@ -342,7 +344,7 @@ const isEventHeader = hasShape({ type: isText, run: isText, skill: isText, at: i
 const LINE_SHAPES: ShapeTable = {
   run: {
     id: isText,
-    kind: isOneOf("use", "chat"),
+    kind: isOneOf("use", "chat", "script"),
     skill: isText,
     task: isText,
     workspace: isOptional(isText),

@@ -330,6 +330,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-16": "Provider limits hold over all runs of a process; a 429 pauses all within 1 s.",
   "E-33":
     "disable, ungrant, token revoke and trust revoke are effective in running servers and workers within 2 s; the command reports what was reached.",
+  "E-34":
+    "Every script, load and use over the server is recorded with the caller: runs, statistics, audit, trace, access log.",
   "E-35":
     "Tokens per person with scopes and expiry; JWTs of a configured issuer; no one reaches another person's sessions, runs, approvals or credentials.",
   "V-01": "`skillet studio` answers only its own page, in a session that a link started: each link works once.",

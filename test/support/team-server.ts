@@ -33,9 +33,13 @@ export type TeamClient = ReturnType<typeof asClient> & { session(): string | und
 
 const OWN_TOKEN = "the-token-of-this-server-alone";
 
-export async function teamServer(place: Place, args: readonly string[] = []): Promise<TeamServer> {
+export async function teamServer(
+  place: Place,
+  args: readonly string[] = [],
+  env: Record<string, string> = {},
+): Promise<TeamServer> {
   const process = mcpProcess(place, ["--http", "0", "--token", "env:OWN_TOKEN", ...args], {
-    env: { OWN_TOKEN },
+    env: { OWN_TOKEN, ...env },
   });
   const url = await vi.waitFor(() => new URL(process.lines()[0] ?? ""), SOON);
   const command = async (...words: string[]) => {

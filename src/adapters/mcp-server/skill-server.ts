@@ -107,6 +107,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
     provides: "all",
     forkMode: "suggest",
     toolsetLoading: "background",
+    recordsScripts: true,
     allowsSubAgents: uses !== false,
     isReadOnly: isReadOnly === true,
   };

@@ -3,7 +3,7 @@ import { type Host, type HostOptions, tryCompleteHost } from "../../config/host.
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { RunEvent } from "../../host/events.ts";
 import type { Message } from "../../host/model-contract.ts";
-import type { Journal, JournalLine } from "../../store/journal.ts";
+import type { Journal, JournalLine, RunKind } from "../../store/journal.ts";
 import { isJsonObject, omitUndefined } from "../../util/objects.ts";
 import { type Run, type RunResult, startRun, toProblem } from "./run-result.ts";
 import { createLiveStepRunner, refuseRun } from "./step-runner.ts";
@@ -139,7 +139,7 @@ async function loadRecordedRun(
       return { journal, asked, host: { ...rest, ...omitUndefined({ caller }) } };
     }
     await journal.close();
-    throw isHere ? createWrongKindError(id, kind) : createOtherWorkspaceError(id, workspace);
+    throw isHere ? createWrongKindError(id, kind, begun) : createOtherWorkspaceError(id, workspace);
   } catch (error) {
     return { refused: refuseResume(host, id, toProblem(error)) };
   }
@@ -158,8 +158,9 @@ async function openRunJournal({ runs }: Host, id: string): Promise<Journal> {
   });
 }
 
-function createWrongKindError(id: string, kind: "use" | "chat"): SkillError {
-  const message = `Run ${id} is not a ${kind === "use" ? "use of a skill" : "conversation"}`;
+function createWrongKindError(id: string, kind: "use" | "chat", begun: RunKind): SkillError {
+  const message = `Run ${id} is not a ${kind === "use" ? "use of a skill" : "conversation"}${begun === "script" ? ": it is a script, which cannot be resumed" : ""}`;
+  if (begun === "script") return new SkillError("run-unknown", { message, fix: "run the script again" });
   const fix = kind === "use" ? "resume it with resumeChat" : "resume it with resumeRun";
   return new SkillError("run-unknown", { message, fix });
 }

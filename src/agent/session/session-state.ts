@@ -306,8 +306,11 @@ export class SessionState {
   ): Promise<ToolResult> {
     const found = await this.find(skill, "model");
     if ("refusal" in found) return found.refusal;
-    const { runScriptForModel } = await import("../run/run-script.ts"); // Loaded on demand.
-    return runScriptForModel(this.host, { ...request, skill: found, ...omitUndefined({ signal }) });
+    const asked = { ...request, skill: found, ...omitUndefined({ signal }) };
+    // Loaded on demand.
+    if (this.#options.recordsScripts)
+      return (await import("../run/record-script.ts")).runRecordedScript(this.host, asked);
+    return (await import("../run/run-script.ts")).runScriptForModel(this.host, asked);
   }
 
   /** Returns the tools of all loaded skills, including those that an earlier session loaded. */

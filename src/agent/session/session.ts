@@ -60,6 +60,8 @@ export interface SessionOptions {
   toolsetLoading?: "wait" | "background";
   /** The context window of the conversation's model in tokens. The list of skills takes 1 % of it unless a budget is configured. */
   contextWindow?: number;
+  /** Records scripts like runs, with the caller: for sessions on behalf of others. */
+  recordsScripts?: boolean;
   /** Runs no code of a skill: no tools, scripts, commands in instructions or sub-agents. */
   isReadOnly?: boolean;
 }

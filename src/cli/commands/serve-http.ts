@@ -16,6 +16,9 @@ import { readOrCreateServerToken } from "../../clients/mcp-clients.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { isValueReference, resolveReference } from "../../config/key-types.ts";
 import { SkillError } from "../../errors/problem.ts";
+import type { Caller } from "../../host/approval.ts";
+import type { Audit, AuditEntry } from "../../host/capability-contract.ts";
+import type { SkillEvent } from "../../host/events.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import type { Watcher } from "../../skill/source/watch-folders.ts";
 import { createApprovalStore } from "../../store/approvals.ts";
@@ -59,13 +62,18 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
       audit.add({ ...entry, ...omitUndefined({ user, tenant }) }).catch((error) => printServerLine(io, String(error)));
     }
   };
+  const record = createEventRecorder(audit, (error) => printServerLine(io, String(error)));
+  const observe = (event: SkillEvent) => {
+    metrics.record(event);
+    record(event);
+  };
   /** Opens the skills of one workspace. */
   const openWorkspace = async (discovered: DiscoverResult): Promise<ServedWorkspace> => {
     // Callers over HTTP are unknown to the terminal: the options and the configuration must state the chat.
     const { caller: _, ...rest } = discovered;
     const { chatType, chatId } = options;
     const found: DiscoverResult = { ...rest, caller: omitUndefined({ chatType, chatId }) };
-    const { serving, host: served } = createServing({ io, options, found, traces }, metrics.record);
+    const { serving, host: served } = createServing({ io, options, found, traces }, observe);
     const refresh = createRefresher(io, serving, found);
     const notify = async () => {
       await refresh();
@@ -161,6 +169,28 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
   for (const workspace of workspaces.values()) await (await workspace.catch(() => undefined))?.watching.close();
   await access.close();
   return EXIT.fine;
+}
+
+/** Returns a listener that writes each load and each end of a run or script to the audit log, with the caller. */
+function createEventRecorder(audit: Audit, onError: (error: unknown) => void): (event: SkillEvent) => void {
+  const sources = new Map<string, string>();
+  const add = (entry: Pick<AuditEntry, "method" | "skill" | "outcome"> & Partial<AuditEntry>, caller: Caller = {}) => {
+    const who = omitUndefined({ user: caller.userId, tenant: caller.tenant, chat: caller.chatId });
+    audit.add({ ...NO_RUN, ...entry, ...who }).catch(onError);
+  };
+  return (event) => {
+    if (event.type === "skill-loaded") {
+      const { skill, source, caller } = event;
+      add({ method: "skill.load", skill, source, outcome: "ok" }, caller);
+    }
+    if (event.type === "run-started") sources.set(event.run, event.source ?? "");
+    if (event.type !== "run-ended" && event.type !== "run-refused") return;
+    const { run, skill, caller } = event;
+    const source = sources.get(run) ?? "";
+    sources.delete(run);
+    const outcome = event.type === "run-ended" ? event.stop : (event.refusals[0]?.code ?? "refused");
+    add({ method: "skill.run", run, skill, source, outcome, ...("ms" in event ? { ms: event.ms } : {}) }, caller);
+  };
 }
 
 /** The skills of one workspace, for the people who work there. */
