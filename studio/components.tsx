@@ -39,6 +39,18 @@ export function Line({ text }: { text: string }) {
   return <bdi>{escapeLine(text)}</bdi>;
 }
 
+let home = "";
+
+/** Sets the folder that paths are shown relative to, as `~`. */
+export function setHome(folder: string): void {
+  home = folder;
+}
+
+/** A path on one line. */
+export function Path({ path }: { path: string }) {
+  return <Line text={path === home || path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path} />;
+}
+
 /** Untrusted text with its lines. */
 export function Block({ text, class: name = "" }: { text: string; class?: string }) {
   return (

@@ -1,7 +1,7 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { openSession, type PageProblem, RequestError, receiveChanges, request, useReport } from "./api.ts";
-import { Command, Empty, Page, ProblemView } from "./components.tsx";
+import { Command, Empty, Page, Path, ProblemView, setHome } from "./components.tsx";
 import { ApprovalsPage } from "./pages/approvals.tsx";
 import { EvaluationPage } from "./pages/evaluation.tsx";
 import { ExplainPage } from "./pages/explain.tsx";
@@ -28,7 +28,7 @@ const VIEWS = [
 function View({ studio }: { studio: StudioReport }) {
   const [, view = "", name = ""] = useLocation().pathname.split("/");
   const detail = decodeURIComponent(name);
-  if (view === "" || (view === "skills" && detail === "")) return <SkillsPage studio={studio} />;
+  if (view === "" || (view === "skills" && detail === "")) return <SkillsPage />;
   if (view === "skills") return <SkillPage key={detail} name={detail} />;
   if (view === "explain") return <ExplainPage />;
   if (view === "runs" && detail === "") return <RunsPage />;
@@ -85,7 +85,7 @@ function Studio({ studio }: { studio: StudioReport }) {
         <div class="nav-foot">
           {studio.isReadOnly && <p class="read-only">Read-only</p>}
           <p class="workspace" title={studio.workspace}>
-            {shortenPath(studio)}
+            <Path path={studio.workspace} />
           </p>
           <ThemeChoice />
         </div>
@@ -100,10 +100,6 @@ function Studio({ studio }: { studio: StudioReport }) {
       </div>
     </>
   );
-}
-
-function shortenPath({ workspace, home }: StudioReport): string {
-  return workspace === home || workspace.startsWith(`${home}/`) ? `~${workspace.slice(home.length)}` : workspace;
 }
 
 const THEMES = ["auto", "light", "dark"] as const;
@@ -164,7 +160,9 @@ function Start() {
     const start = async () => {
       try {
         await openSession();
-        setStudio(await request<StudioReport>("/api/studio"));
+        const opened = await request<StudioReport>("/api/studio");
+        setHome(opened.home);
+        setStudio(opened);
       } catch (error) {
         if (!(error instanceof RequestError)) throw error;
         setProblem(error.problem);

@@ -25,6 +25,8 @@ export interface StatisticsStore {
    * `perSkill`.
    */
   total(filter?: StatisticsFilter): Promise<StatisticsTotal>;
+  /** Returns one row for each day with runs, the earliest first. Throws like `perSkill`. */
+  perDay?(filter?: StatisticsFilter): Promise<readonly DayStatistics[]>;
 }
 
 /** Selects events: later ones, those of one user, those of one tenant. */
@@ -32,6 +34,19 @@ export interface StatisticsFilter {
   since?: Date;
   user?: string;
   tenant?: string;
+}
+
+/** The runs of one day, in UTC. */
+export interface DayStatistics {
+  /** `2026-11-19` */
+  day: string;
+  runs: number;
+  /** Runs that ended with an answer. */
+  succeeded: number;
+  /** The median and 95th percentile of the durations of ended runs, including nested runs. */
+  p50Ms?: number;
+  p95Ms?: number;
+  cost?: number;
 }
 
 export type StatisticsTotal = Pick<
@@ -141,6 +156,7 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
     },
     perSkill: async (filter = {}) => read([], ({ database }) => querySkillStatistics(database, toQueryFilter(filter))),
     total: async (filter = {}) => read(EMPTY_TOTAL, ({ database }) => queryTotal(database, toQueryFilter(filter))),
+    perDay: async (filter = {}) => read([], ({ database }) => queryDays(database, toQueryFilter(filter))),
   };
 }
 
@@ -330,6 +346,16 @@ function queryTotal(database: DatabaseSync, filter: QueryFilter): StatisticsTota
   return parseTotal(database.prepare(TOTAL_QUERY).get(filter) as SqlRow);
 }
 
+function queryDays(database: DatabaseSync, filter: QueryFilter): DayStatistics[] {
+  const rows = database.prepare(DAYS_QUERY).all(filter) as SqlRow[];
+  return rows.map(({ day, runs, succeeded, p50, p95, cost }) => ({
+    ...{ day: String(day), runs: Number(runs), succeeded: Number(succeeded) },
+    ...(typeof p50 === "number" ? { p50Ms: p50 } : {}),
+    ...(typeof p95 === "number" ? { p95Ms: p95 } : {}),
+    ...(typeof cost === "number" ? { cost } : {}),
+  }));
+}
+
 function parseTotal({ runs, loads, refused, inputTokens, outputTokens, cost }: SqlRow): StatisticsTotal {
   return {
     runs: Number(runs),
@@ -377,3 +403,17 @@ const TIMES_QUERY = `
     FROM uses WHERE kind = 'run' AND stop <> 'waiting' AND ${IS_SELECTED}
   )
   GROUP BY skill`;
+
+/** Successful stops. `complete` is a runbook's. */
+const SUCCEEDED = "stop IN ('answer', 'complete')";
+const DAYS_QUERY = `
+  SELECT day, count(*) AS runs, count(*) FILTER (WHERE ${SUCCEEDED}) AS succeeded,
+    max(ms) FILTER (WHERE stop <> 'waiting' AND place = (ends + 1) / 2) AS p50,
+    max(ms) FILTER (WHERE stop <> 'waiting' AND place = (ends * 95 + 99) / 100) AS p95,
+    sum(cost) FILTER (WHERE ${IS_OUTER}) AS cost
+  FROM (
+    SELECT *, count(*) FILTER (WHERE stop <> 'waiting') OVER (PARTITION BY day) AS ends,
+      row_number() OVER (PARTITION BY day, stop = 'waiting' ORDER BY ms, id) AS place
+    FROM (SELECT *, date(at / 1000, 'unixepoch') AS day FROM uses WHERE kind = 'run' AND ${IS_SELECTED})
+  )
+  GROUP BY day ORDER BY day`;

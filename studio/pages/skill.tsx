@@ -13,6 +13,7 @@ import {
   Loading,
   Mark,
   Page,
+  Path,
   ProblemView,
   Section,
   Tabs,
@@ -76,7 +77,7 @@ function SkillView({ skill }: { skill: SkillReport }) {
                     </Link>
                     {file !== undefined && (
                       <span class="place">
-                        <Line text={file} />
+                        <Path path={file} />
                       </span>
                     )}
                   </li>
@@ -93,7 +94,7 @@ function SkillView({ skill }: { skill: SkillReport }) {
                   <li key={folder}>
                     <Mark kind={state === "up-to-date" ? "good" : "warn"} /> {client}: {state}
                     <span class="place">
-                      <Line text={folder} />
+                      <Path path={folder} />
                     </span>
                   </li>
                 ))}
@@ -164,11 +165,11 @@ function Origin({ skill }: { skill: SkillReport }) {
       <Facts
         rows={[
           ["Source", source === scope ? scope : `${source} (${scope})`],
-          ["File", file && <Line text={file} />],
+          ["File", file && <Path path={file} />],
           [
             "Also at",
             locations.length > 1 &&
-              locations.slice(1).map((one) => <Line key={one.file} text={`${one.file ?? one.source} `} />),
+              locations.slice(1).map((one) => <Path key={one.file} path={`${one.file ?? one.source} `} />),
           ],
           ["Inside", parent && <Line text={parent} />],
           ["Server", remote?.server],

@@ -10,6 +10,7 @@ import {
   Mark,
   type MarkKind,
   Page,
+  Path,
   Rows,
   SearchField,
   Select,
@@ -24,7 +25,6 @@ import type {
   SkillsReport,
   SkillTokens,
   StatsReport,
-  StudioReport,
   TokensReport,
 } from "../reports.ts";
 import { Link, useParameter } from "../router.tsx";
@@ -50,12 +50,12 @@ interface SkillRow {
 const VIEWS = ["used", "unavailable", "shadowed", "problems"] as const;
 type SkillsView = (typeof VIEWS)[number];
 
-export function SkillsPage({ studio }: { studio: StudioReport }) {
+export function SkillsPage() {
   const report = useReport<SkillsReport>("/api/skills", ["skills"]);
   return (
     <Page title="Skills" summary={report.value && <Summary report={report.value} />}>
       <Budget />
-      <Loaded report={report}>{(value) => <SkillTable report={value} studio={studio} />}</Loaded>
+      <Loaded report={report}>{(value) => <SkillTable report={value} />}</Loaded>
     </Page>
   );
 }
@@ -109,7 +109,7 @@ const FINDING_FILTERS = [
   ["none", "without findings"],
 ] as const;
 
-function SkillTable({ report, studio }: { report: SkillsReport; studio: StudioReport }) {
+function SkillTable({ report }: { report: SkillsReport }) {
   const { value: tokens } = useReport<TokensReport>("/api/tokens", ["skills"]);
   const { value: stats } = useReport<StatsReport>("/api/stats", ["statistics"]);
   const { value: clients } = useReport<ClientsReport>("/api/clients", ["skills"]);
@@ -153,7 +153,7 @@ function SkillTable({ report, studio }: { report: SkillsReport; studio: StudioRe
         ]}
       />
       {selected === "problems" ? (
-        <Diagnostics all={problems} studio={studio} />
+        <Diagnostics all={problems} />
       ) : (
         <>
           <div class="filters">
@@ -354,20 +354,19 @@ function NoSkills({ view }: { view: SkillsView }) {
   );
 }
 
-function Diagnostics({ all, studio }: { all: readonly Diagnostic[]; studio: StudioReport }) {
+function Diagnostics({ all }: { all: readonly Diagnostic[] }) {
   if (all.length === 0) return <Empty title="No problems were found." command="skillet check" />;
   return (
     <ul class="findings">
       {all.map((one, index) => (
-        <DiagnosticView key={`${one.file}:${one.code}:${index}`} diagnostic={one} home={studio.home} />
+        <DiagnosticView key={`${one.file}:${one.code}:${index}`} diagnostic={one} />
       ))}
     </ul>
   );
 }
 
-export function DiagnosticView({ diagnostic, home }: { diagnostic: Diagnostic; home?: string }) {
+export function DiagnosticView({ diagnostic }: { diagnostic: Diagnostic }) {
   const { severity, code, message, file, line, fix, commands } = diagnostic;
-  const place = home !== undefined && file.startsWith(`${home}/`) ? `~${file.slice(home.length)}` : file;
   return (
     <li>
       <p>
@@ -375,7 +374,7 @@ export function DiagnosticView({ diagnostic, home }: { diagnostic: Diagnostic; h
         <Line text={message} /> <code class="code">{code}</code>
       </p>
       <p class="place">
-        <Line text={`${place}${line === undefined ? "" : `:${line}`}`} />
+        <Path path={`${file}${line === undefined ? "" : `:${line}`}`} />
       </p>
       <Fix fix={fix} commands={commands} />
     </li>

@@ -1,6 +1,6 @@
 import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import type { SkillStatistics, StatisticsFilter, StatisticsTotal } from "../../store/statistics.ts";
+import type { DayStatistics, SkillStatistics, StatisticsFilter, StatisticsTotal } from "../../store/statistics.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { compareText, formatCount, formatNumber, truncateLine } from "../../util/text.ts";
 import {
@@ -55,6 +55,8 @@ interface StatisticsFacts {
   since?: Date;
   skills: readonly SkillStatistics[];
   total: StatisticsTotal;
+  /** Absent if the store does not count days. */
+  days?: readonly DayStatistics[];
   neverUsed: readonly string[];
 }
 
@@ -64,7 +66,8 @@ export async function collectStatistics(found: DiscoverResult, from: StatisticsF
     (a, b) => b.runs - a.runs || compareText(a.skill, b.skill),
   );
   const total = await found.statistics.total(from);
-  return { ...omitUndefined({ since: from.since }), skills, total, neverUsed: listUnusedSkills(skills, found) };
+  const days = await found.statistics.perDay?.(from);
+  return { ...omitUndefined({ since: from.since, days }), skills, total, neverUsed: listUnusedSkills(skills, found) };
 }
 
 /** Returns the value of `stats --json`. */

@@ -1,0 +1,82 @@
+import uPlot from "uplot";
+
+export interface ChartSeries {
+  title: string;
+  /** One value for each label; null where there is none. */
+  values: readonly (number | null)[];
+  kind: "bars" | "line";
+  /** A custom property of style.css, such as `--accent`. */
+  color: string;
+}
+
+export interface ChartOptions {
+  /** Of the horizontal axis, evenly spaced. */
+  labels: readonly string[];
+  series: readonly ChartSeries[];
+  format(value: number): string;
+  height: number;
+}
+
+/** Draws a chart into an element. Returns a function that removes it. */
+export function drawChart(element: HTMLElement, { labels, series, format, height }: ChartOptions): () => void {
+  const style = getComputedStyle(element);
+  const color = (name: string) => style.getPropertyValue(name).trim();
+  const font = `12px ${color("--sans")}`;
+  const axis = { stroke: color("--soft"), font, ticks: { show: false } };
+  const chart = new uPlot(
+    {
+      width: element.clientWidth,
+      height,
+      legend: { show: false },
+      cursor: { show: false },
+      scales: {
+        x: { time: false, range: [-0.6, labels.length - 0.4] },
+        y: { range: (_, __, max) => [0, Math.max(max * 1.1, Number.EPSILON)] },
+      },
+      axes: [
+        {
+          ...axis,
+          size: 28,
+          grid: { show: false },
+          splits: () => pickLabels(labels.length, element.clientWidth),
+          values: (_, splits) => splits.map((at) => labels[at] ?? ""),
+        },
+        {
+          ...axis,
+          size: 56,
+          grid: { stroke: color("--line"), width: 1 },
+          values: (_, splits) => splits.map(format),
+        },
+      ],
+      series: [
+        {},
+        ...series.map((one) => ({
+          label: one.title,
+          stroke: color(one.color),
+          width: one.kind === "line" ? 2 : 0,
+          points: { show: one.kind === "line", size: 6, fill: color("--paper") },
+          ...(one.kind === "bars"
+            ? { fill: color(one.color), paths: uPlot.paths.bars?.({ size: [0.6, 28] }) ?? (() => null) }
+            : {}),
+        })),
+      ],
+    },
+    [labels.map((_, at) => at), ...series.map(({ values }) => [...values])] as uPlot.AlignedData,
+    element,
+  );
+  const observer = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height }));
+  observer.observe(element);
+  return () => {
+    observer.disconnect();
+    chart.destroy();
+  };
+}
+
+/** The room of a label, in pixels. */
+const LABEL_WIDTH = 84;
+
+/** Picks the labels that fit, the last one always. */
+function pickLabels(count: number, width: number): number[] {
+  const step = Math.max(1, Math.ceil(count / Math.max(1, Math.floor(width / LABEL_WIDTH))));
+  return Array.from({ length: count }, (_, at) => at).filter((at) => (count - 1 - at) % step === 0);
+}
