@@ -115,7 +115,7 @@ function ThemeChoice() {
   return (
     <label class="theme">
       <span>Theme</span>
-      <select value={theme} onChange={(event) => select(event.currentTarget.value)}>
+      <select aria-label="Theme" value={theme} onChange={(event) => select(event.currentTarget.value)}>
         {THEMES.map((one) => (
           <option key={one}>{one}</option>
         ))}

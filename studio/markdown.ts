@@ -7,6 +7,12 @@ const markdown = new MarkdownIt({ html: false, linkify: false });
 // An image would be a request to another host, which the policy refuses: its text is shown.
 markdown.disable("image");
 
+// The page has its own headings: those of a text come below them.
+markdown.core.ruler.push("lower-headings", ({ tokens }) => {
+  for (const token of tokens)
+    if (/^heading_/.test(token.type)) token.tag = `h${Math.min(6, Number(token.tag.slice(1)) + 2)}`;
+});
+
 /** What Markdown needs, without attributes that load, style or run something. */
 const PURIFY_OPTIONS = {
   ALLOWED_TAGS: [

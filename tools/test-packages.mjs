@@ -33,6 +33,12 @@ const PACKAGES = [
     purpose: "is the kernel for the tests of delegated cgroups",
   },
   {
+    debian: "chromium",
+    tiers: ["system"],
+    file: "/usr/bin/chromium",
+    purpose: "is the browser for the tests of the page of `skillet studio`",
+  },
+  {
     debian: "socat",
     tiers: ["long"],
     file: "/usr/bin/socat",

@@ -7,7 +7,20 @@ import { diffLines } from "../../src/util/diff.ts";
 import { formatCount } from "../../src/util/text.ts";
 import { escapeInvisible } from "../../src/util/untrusted-text.ts";
 import { type PageProblem, RequestError, request, useReport } from "../api.ts";
-import { Block, Command, Empty, Facts, Line, Loaded, Mark, Page, Path, ProblemView, Section, Time } from "../components.tsx";
+import {
+  Block,
+  Command,
+  Empty,
+  Facts,
+  Line,
+  Loaded,
+  Mark,
+  Page,
+  Path,
+  ProblemView,
+  Section,
+  Time,
+} from "../components.tsx";
 import type { ApprovalsReport, HeldReport, StudioReport } from "../reports.ts";
 import { Link } from "../router.tsx";
 import { formatInput } from "./run.tsx";

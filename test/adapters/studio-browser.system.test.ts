@@ -1,0 +1,367 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import type { AxeResults } from "axe-core";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { createExampleHome } from "../../tools/screens/example-home.ts";
+import { skillet } from "../support/command.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { modelServer, type Turn } from "../support/model-server.ts";
+import { place } from "../support/place.ts";
+import { startStudio } from "../support/studio.ts";
+import { terminal } from "../support/terminal.ts";
+import { modelConfig } from "../support/use.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const CHROMIUM = "/usr/bin/chromium";
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+/** Only turns a hang into a failure. */
+const PATIENCE = { timeout: 45_000 };
+
+const VIEWS = ["skills", "explain", "runs", "approvals", "evaluation", "health"];
+
+type Run = Parameters<typeof startStudio>[0];
+
+let browser: Browser;
+
+beforeAll(async () => {
+  if (existsSync(CHROMIUM)) browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+});
+afterAll(async () => browser?.close());
+
+/** Opens the page in a browser of its own. It fails the test if the policy is violated, or if the page throws. */
+async function openPage(
+  run: Run,
+  options: BrowserContextOptions & { args?: string[] } = {},
+): Promise<{ page: Page; url: string }> {
+  const { args = [], ...context } = options;
+  const studio = await startStudio(run, ...args);
+  const page = await (await browser.newContext(context)).newPage();
+  page.setDefaultTimeout(PATIENCE.timeout);
+  const problems: string[] = [];
+  page.on("pageerror", ({ message }) => problems.push(message));
+  page.on("console", (message) => {
+    // A refused request is reported too: only what the policy refused counts.
+    if (/Content Security Policy|Trusted/i.test(message.text())) problems.push(message.text());
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(studio.url)) problems.push(`requests ${request.url()}`);
+  });
+  onTestFinished(async () => {
+    await page.context().close();
+    expect(problems).toEqual([]);
+  });
+  await page.goto(studio.link);
+  await page.locator(".page-head h1").waitFor();
+  return { page, url: studio.url };
+}
+
+async function exampleRun(): Promise<{ run: Run; home: string; project: string }> {
+  const { home, project } = await createExampleHome(temporaryFolder());
+  return {
+    home,
+    project,
+    run: (args, options = {}) => skillet(args, { ...options, cwd: project, env: { HOME: home } }),
+  };
+}
+
+const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "written\n" } }];
+const GREETER = { "home/.skillet/skills/greeter/SKILL.md": skillText("greeter") };
+
+describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
+  it("[V-02] shows in every view the figures of --json", async () => {
+    const { run } = await exampleRun();
+    const { page, url } = await openPage(run);
+    const printed = async (...args: string[]) => JSON.parse((await run([...args, "--json"])).stdout);
+    const show = async (view: string) => {
+      await page.goto(`${url}${view}`);
+      await page.locator(".page-head h1").waitFor();
+    };
+    const number = (value: number) => value.toLocaleString("en-US");
+
+    const { skills, shadowed, diagnostics } = await printed("list", "--all");
+    await page.locator(".row").first().waitFor();
+    const used = skills.filter(({ denial }: { denial?: object }) => !denial);
+    expect(await page.locator(".row").count()).toBe(used.length);
+    expect(await page.locator(".tabs .count").allTextContents()).toEqual(
+      [used.length, skills.length - used.length, shadowed.length, diagnostics.length].map(String),
+    );
+    const { tokens, files } = await printed("show", "release-notes");
+    const row = page.locator(".row", { hasText: "release-notes" });
+    await expect
+      .poll(() => row.locator(".number").allTextContents(), PATIENCE)
+      .toEqual(["", number(tokens.listed), number(tokens.full)]);
+    const explained = await printed("explain", "");
+    await expect
+      .poll(() => page.locator(".budget .figure").allTextContents(), PATIENCE)
+      .toEqual([`~${number(explained.prefix.tokens)}`, number(explained.listingBudget)]);
+
+    await show("skills/release-notes");
+    await page.locator(".prose").waitFor();
+    expect(await page.locator(".files li").count()).toBe(files.length);
+    const facts = page.locator(".facts");
+    expect(await facts.allTextContents().then((texts) => texts.join())).toContain(`~${number(tokens.full)} tokens`);
+    const stats = await printed("stats");
+    const notes = stats.skills.find(({ name }: { name: string }) => name === "release-notes");
+    await expect
+      .poll(async () => (await facts.allTextContents()).join(), PATIENCE)
+      .toContain(`Runs${number(notes.runs)}Loads${notes.loads}`);
+
+    await show("explain?q=write%20the%20release%20notes");
+    await page.locator(".ranking").first().waitFor();
+    const explanation = await printed("explain", "write the release notes");
+    expect(await page.locator(".ranking .name").allTextContents()).toEqual(
+      explanation.matches.map(({ name }: { name: string }) => name),
+    );
+    expect(await page.locator(".verdict").textContent()).toContain(`~${number(explanation.tokens)} tokens`);
+    expect((await page.locator("pre.block").allTextContents()).map((text) => text.trim())).toEqual(
+      [explanation.prefix.text, explanation.suffix.text].map((text) => text.trim()).filter((text) => text !== ""),
+    );
+
+    await show("runs");
+    await page.locator(".row").first().waitFor();
+    const { runs } = await printed("runs");
+    expect(await page.locator(".row .name").allTextContents()).toEqual(
+      runs.map(({ skill }: { skill: string }) => skill),
+    );
+    const [waiting] = runs;
+    await show(`runs/${waiting.id}`);
+    await page.locator(".timeline").waitFor();
+    const { timeline } = await printed("runs", "show", waiting.id);
+    expect(await page.locator(".entry").count()).toBe(timeline.length);
+
+    await show("approvals");
+    await page.locator(".request").waitFor();
+    const approvals = await printed("approve");
+    expect(await page.locator(".request").count()).toBe(approvals.waiting.length);
+    expect(await page.locator(".request .facts").textContent()).toContain(approvals.waiting[0].effect.what);
+
+    await show("health");
+    await expect
+      .poll(() => page.locator(".summary").textContent(), PATIENCE)
+      .toContain(`${number(stats.total.runs)} runs`);
+    expect(await page.locator("table.data tbody tr").count()).toBe(stats.skills.length);
+    const runsPerDay = page.locator("figure", { hasText: "Runs per day" }).locator("tbody tr");
+    expect(await runsPerDay.count()).toBe(stats.days.length);
+    expect(await runsPerDay.first().locator("td").allTextContents()).toEqual([
+      String(stats.days[0].runs),
+      String(stats.days[0].succeeded),
+    ]);
+    await page.locator(".columns").waitFor();
+    const doctor = await printed("doctor");
+    expect((await page.locator(".facts").allTextContents()).join()).toContain(
+      `Node${doctor.node} on ${doctor.platform}`,
+    );
+  }, 120_000);
+
+  it("[V-05] updates a row when its SKILL.md is edited, and adds one for a new skill", async () => {
+    const here = place(GREETER);
+    const { page } = await openPage(here.run);
+    await page.locator(".row", { hasText: "greeter" }).waitFor();
+    const added = join(here.home, ".skillet/skills/late");
+    // The watchers start after the page: an edit before that is found too.
+    writeFiles(here.home, {
+      ".skillet/skills/greeter/SKILL.md": skillText("greeter", { description: "Waves at people. Use when asked." }),
+    });
+    await page.locator(".row", { hasText: "Waves at people" }).waitFor();
+    mkdirSync(added);
+    writeFileSync(join(added, "SKILL.md"), skillText("late"));
+    await page.locator(".row", { hasText: "late" }).waitFor();
+  }, 60_000);
+
+  it("[V-05] follows a run while it works", async () => {
+    const server = await modelServer("openai", [
+      () => [{ tool: "read_file", input: { path: "README.md" } }],
+      () => ({ hangs: true }),
+    ]);
+    const here = place(GREETER, modelConfig("openai", server));
+    const { page } = await openPage(here.run);
+    await page.getByRole("link", { name: "Runs", exact: true }).click();
+    await page.getByText("There are no runs yet.").waitFor();
+    const running = here.run(["run", "greeter", "read it"]);
+    await page.locator(".row a", { hasText: "greeter" }).click();
+    await page.locator(".entry", { hasText: "read_file" }).waitFor();
+    await page.locator(".now").waitFor();
+    await page.getByRole("button", { name: "Cancel the run" }).click();
+    await running;
+    await page.locator(".facts", { hasText: "cancelled" }).waitFor();
+    expect(await page.locator(".now").count()).toBe(0);
+  }, 60_000);
+
+  it("[V-06] approving continues the run that a terminal waits for, and the terminal shows it", async () => {
+    const server = await modelServer("openai", [writes, () => "Done."]);
+    const here = place(GREETER, modelConfig("openai", server));
+    const { page } = await openPage(here.run);
+    const asking = terminal(["run", "greeter", "'write it'"], { home: here.home, cwd: here.project });
+    await asking.sees("yes, for this run");
+    await page.getByRole("link", { name: "Approvals 1 waiting" }).click();
+    await page.locator(".request").waitFor();
+    expect(await page.locator(".request .diff").textContent()).toContain("+written");
+    await page.getByRole("button", { name: "Approve for this run" }).click();
+    await asking.sees("approved for this run in another process");
+    expect(await asking.ended).toBe(0);
+    expect(readFileSync(join(here.project, "out.txt"), "utf8")).toBe("written\n");
+    await page.getByText("Nothing waits for you.").waitFor();
+  }, 60_000);
+
+  it("[V-04] offers no answer when it is read-only", async () => {
+    const { run } = await exampleRun();
+    const { page, url } = await openPage(run, { args: ["--read-only"] });
+    await page.goto(`${url}approvals`);
+    await page.locator(".request").waitFor();
+    expect(
+      await page
+        .locator("main")
+        .getByRole("button", { name: /^(?:approve|deny)/i })
+        .count(),
+    ).toBe(0);
+    await page.locator(".request").focus();
+    await page.keyboard.press("y");
+    expect(JSON.parse((await run(["approve", "--json"])).stdout).waiting).toHaveLength(1);
+  }, 60_000);
+
+  it("[V-03] keeps hostile text of skills as text", async () => {
+    const body = [
+      "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>",
+      "[click](javascript:document.title='owned') [data](data:text/html,<script>1</script>) ![pixel](https://attacker.example/p.png)",
+      '<a href="https://attacker.example" onclick="alert(1)">x</a><svg onload=alert(1)><math><style>*{display:none}</style>',
+    ].join("\n\n");
+    const here = place({
+      "home/.skillet/skills/hostile/SKILL.md": `---\nname: hostile\ndescription: "<img src=x onerror=alert(1)> reversed. Use when asked."\n---\n\n${body}\n`,
+      "home/.skillet/skills/hostile/<b>bold.md": "<script>document.title='owned'</script>\u001b[31mred \u202eevil",
+      "home/.skillet/skills/long/SKILL.md": skillText("long", {
+        description: `Use it. ${"<b>x</b> ".repeat(120_000)}`,
+        body,
+      }),
+    });
+    const { page, url } = await openPage(here.run);
+    await page.goto(`${url}skills/hostile`);
+    await page.locator(".prose").waitFor();
+    expect(
+      await page
+        .locator("main")
+        .locator("img, script, svg, math, style, iframe, [onerror], [onclick], [onload]")
+        .count(),
+    ).toBe(0);
+    expect(
+      await page.locator(".prose a").evaluateAll((links) => links.map((link) => link.getAttribute("href"))),
+    ).toEqual([]);
+    await page.locator(".files button").click();
+    await page.locator(".files pre").waitFor();
+    const text = (await page.locator("main").textContent()) ?? "";
+    expect(text).toContain("<img src=x onerror=");
+    expect(text).toContain("</script>\\u{1b}[31mred \\u{202e}evil");
+    expect(text).not.toMatch(/[\u001b\u202e]/);
+    for (const view of ["", "skills?view=problems", "explain?q=hostile", "health"]) {
+      await page.goto(`${url}${view}`);
+      await page.locator(".page-head h1").waitFor();
+      await page.locator(".loading").waitFor({ state: "detached" });
+    }
+    expect(await page.title()).not.toContain("owned");
+  }, 90_000);
+
+  it("[V-07] renders only the rows on the screen of 10,000 skills, wherever it is scrolled", async () => {
+    const files = Object.fromEntries(
+      Array.from({ length: 10_000 }, (_, at) => {
+        const name = `skill-${String(at).padStart(5, "0")}`;
+        return [`home/.skillet/skills/${name}/SKILL.md`, skillText(name)];
+      }),
+    );
+    const { page } = await openPage(place(files).run);
+    await page.locator(".row").first().waitFor();
+    const shown = () => page.locator(".row").count();
+    expect(await shown()).toBeLessThan(60);
+    expect(await page.locator(".rows").getAttribute("aria-rowcount")).not.toBe("");
+    for (const part of [0.5, 1, 0.25]) {
+      await page.evaluate(`scrollTo(0, document.body.scrollHeight * ${part})`);
+      const at = Math.round(10_000 * part);
+      await waitFor(async () => {
+        const indexes = await page
+          .locator(".row")
+          .evaluateAll((rows) => rows.map((row) => Number(row.getAttribute("data-row"))));
+        expect(indexes.length).toBeGreaterThan(5);
+        expect(indexes.length).toBeLessThan(60);
+        expect(Math.abs((indexes[0] ?? 0) - at)).toBeLessThan(300);
+      });
+    }
+    await page.locator("[type=search]").fill("skill-07777");
+    await expect.poll(shown, PATIENCE).toBe(1);
+  }, 180_000);
+
+  it("[V-09] works with the keyboard alone", async () => {
+    const { run } = await exampleRun();
+    const { page } = await openPage(run);
+    await page.locator(".row").first().waitFor();
+    await page.keyboard.press("/");
+    await page.keyboard.type("release");
+    await expect.poll(() => page.locator(".row").count(), PATIENCE).toBe(2);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("test-plan");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: "release-notes" }).waitFor();
+    await page.keyboard.press("4");
+    await page.locator(".request").waitFor();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("n");
+    await page.keyboard.type("ask Ann first");
+    await page.keyboard.press("Enter");
+    await waitFor(async () => expect(JSON.parse((await run(["approve", "--json"])).stdout).waiting).toEqual([]));
+    const { runs } = JSON.parse((await run(["runs", "--json"])).stdout);
+    expect((await run(["runs", "show", runs[0].id])).stdout).toContain("ask Ann first");
+  }, 90_000);
+
+  it.each([
+    ["light", 1280],
+    ["dark", 1280],
+    ["light", 360],
+    ["dark", 360],
+  ] as const)(
+    "[V-09] has no serious finding of axe-core and no sideways scrolling, %s at %i px",
+    async (colorScheme, width) => {
+      const { run } = await exampleRun();
+      const { page, url } = await openPage(run, { colorScheme, viewport: { width, height: 800 } });
+      await page.locator(".row").first().waitFor();
+      const paper = await page.evaluate<string>("getComputedStyle(document.documentElement).backgroundColor");
+      const [red = 0] = /\d+/.exec(paper)?.map(Number) ?? [];
+      if (colorScheme === "dark") expect(red).toBeLessThan(60);
+      else expect(red).toBeGreaterThan(220);
+      const { runs } = JSON.parse((await run(["runs", "--json"])).stdout);
+      for (const view of [
+        ...VIEWS,
+        "skills/release-notes",
+        "explain?q=release%20notes",
+        `runs/${runs[1].id}`,
+        "nowhere",
+      ]) {
+        await page.goto(`${url}${view}`);
+        await page.locator(".page-head h1").waitFor();
+        await page.locator(".loading").waitFor({ state: "detached" });
+        const sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        expect(await page.evaluate<number>(sideways), view).toBeLessThanOrEqual(0);
+        await page.evaluate(AXE);
+        const { violations } = await page.evaluate<AxeResults>("axe.run()");
+        const findings = violations
+          .filter(({ impact }) => impact === "serious" || impact === "critical")
+          .map(({ id, nodes }) => `${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`);
+        expect(findings, view).toEqual([]);
+      }
+    },
+    180_000,
+  );
+
+  it("[V-01] shows the next command to a browser without a session", async () => {
+    const studio = await startStudio(place(GREETER).run);
+    const page = await (await browser.newContext()).newPage();
+    onTestFinished(() => page.context().close());
+    await page.goto(studio.url);
+    await page.getByText("This page has no session").waitFor();
+    expect(await page.locator(".command code").textContent()).toBe("skillet studio");
+    await page.goto(studio.link);
+    await page.reload();
+    expect(await page.evaluate("location.hash")).toBe("");
+  }, 60_000);
+});
