@@ -22,14 +22,14 @@ export interface StudioReport {
 
 export type SkillsReport = Extract<Awaited<ReturnType<typeof toListJson>>, { shadowed: unknown }>;
 export type ListedSkillRow = SkillsReport["skills"][number];
-export type SkillTokens = ReturnType<typeof countSkillTokens>;
+export type SkillTokens = Awaited<ReturnType<typeof countSkillTokens>>;
 export interface TokensReport {
   tokens: Record<string, SkillTokens>;
 }
 export type SkillReport = Awaited<ReturnType<typeof toShowJson>> & {
-  exports: ReturnType<typeof collectExportedCopies>["installed"];
+  exports: Awaited<ReturnType<typeof collectExportedCopies>>["installed"];
 };
-export type SkillFileReport = ReturnType<typeof toSkillFileJson>;
+export type SkillFileReport = Awaited<ReturnType<typeof toSkillFileJson>>;
 export interface ClientsReport {
   clients: ClientView[];
 }

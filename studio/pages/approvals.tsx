@@ -90,12 +90,12 @@ interface RequestProps {
 type Decision = "once" | "run" | "deny";
 
 function RequestView({ run, digest, studio }: RequestProps) {
-  const { effect, id, owner } = run;
+  const { approvalRequest: asked, id, owner } = run;
   const [reason, setReason] = useState("");
   const { problem, isSent, send } = useAnswer(`/api/approvals/${encodeURIComponent(id)}`, digest);
   const reasonField = useRef<HTMLInputElement>(null);
-  if (!effect) return null;
-  const { skill, source, place, tool, what, where, amount, from, reason: because, isOnce, on, input } = effect;
+  if (!asked) return null;
+  const { skill, source, location, tool, what, where, amount, from, reason: because, isOnce, on, input } = asked;
   const decide = (decision: Decision) => send(decision === "deny" ? { decision, reason } : { decision });
   // `n` first goes to the reason; Enter there denies.
   const handleKey = (event: KeyboardEvent) => {
@@ -122,14 +122,14 @@ function RequestView({ run, digest, studio }: RequestProps) {
           ["From", from && <Line text={from.join("; ")} />],
           ["Where", where && <Line text={where} />],
           ["How much", amount],
-          ["Undo", formatUndo(effect)],
+          ["Undo", formatUndo(asked)],
           [
             "Asked by",
             <span key="who">
               <Line text={skill || source || "the conversation"} />{" "}
-              {place !== "" && (
+              {location !== "" && (
                 <span class="soft">
-                  <Path path={place} />
+                  <Path path={location} />
                 </span>
               )}
             </span>,

@@ -165,7 +165,7 @@ function SkillUse({ stats }: { stats: StatsReport }) {
 function Doctor({ report }: { report: DoctorReport }) {
   const { skillet, node, platform, home, workspace, folders, clients, code, models, configuration, diagnostics } =
     report;
-  const found = folders.filter(({ isThere, client }) => isThere || client === undefined);
+  const found = folders.filter(({ exists, client }) => exists || client === undefined);
   const isDefault = models.find((model) => model.isDefault);
   return (
     <>
@@ -181,7 +181,7 @@ function Doctor({ report }: { report: DoctorReport }) {
                 [
                   "Configuration",
                   configuration
-                    .filter(({ isThere }) => isThere)
+                    .filter(({ exists }) => exists)
                     .map(({ file }) => file)
                     .join(", ") || "defaults",
                 ],
@@ -210,9 +210,9 @@ function Doctor({ report }: { report: DoctorReport }) {
         <div>
           <Section title="Folders" note="later ones win">
             <Facts
-              rows={found.map(({ name, skills, isThere, sameAs }) => [
+              rows={found.map(({ name, skills, exists, sameAs }) => [
                 name,
-                sameAs !== undefined ? `the same as ${sameAs}` : isThere ? formatCount(skills, "skill") : "not found",
+                sameAs !== undefined ? `the same as ${sameAs}` : exists ? formatCount(skills, "skill") : "not found",
               ])}
             />
           </Section>

@@ -77,12 +77,12 @@ function RunActions({ report: { summary }, studio }: { report: RunReport; studio
 
 function RunView({ run, studio }: { run: RunReport; studio: StudioReport }) {
   const { summary, timeline, lines, problems } = run;
-  const { id, at, workspace, state, effect, end, owner } = summary;
+  const { id, at, workspace, state, approvalRequest, end, owner } = summary;
   const asked = lines.find((line) => line.type === "request");
   const message = asked?.type === "request" ? String(asked.request["message"] ?? "") : "";
   const answered = lines.findLast((line) => line.type === "result");
   const content = answered?.type === "result" ? String(answered.result["content"] ?? "") : "";
-  const isAsking = effect !== undefined && (state === "waiting" || state === "running");
+  const isAsking = approvalRequest !== undefined && (state === "waiting" || state === "running");
   const next = formatNextCommand(summary);
   return (
     <>

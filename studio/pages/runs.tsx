@@ -94,8 +94,8 @@ const COLUMNS = [
 ] as const;
 
 function RunCells({ run }: { run: RunSummary }) {
-  const { id, task, at, end, effect, state } = run;
-  const isAsking = effect !== undefined && (state === "waiting" || state === "running");
+  const { id, task, at, end, approvalRequest, state } = run;
+  const isAsking = approvalRequest !== undefined && (state === "waiting" || state === "running");
   return (
     <>
       <Cell class="state">
@@ -106,7 +106,7 @@ function RunCells({ run }: { run: RunSummary }) {
           <Line text={formatRunSubject(run)} />
         </Link>
         <span class="description">
-          <Line text={isAsking ? `asks: ${effect.what}` : task} />
+          <Line text={isAsking ? `asks: ${approvalRequest.what}` : task} />
         </span>
       </Cell>
       <Cell class="number wide">{end && <span class="figure">{formatDuration(end.ms)}</span>}</Cell>

@@ -214,7 +214,7 @@ interface JoinedReports {
 
 /** What a row shows of a listed skill, or of a shadowed one, which has neither trust nor denial. */
 type ListedFields = Pick<ListedSkillRow, "name" | "description" | "scope" | "source" | "file"> &
-  Partial<Pick<ListedSkillRow, "trust" | "denial">>;
+  Partial<Pick<ListedSkillRow, "denial">> & { trust?: ListedSkillRow["trust"] | undefined };
 
 function createRows(report: SkillsReport, { tokens, stats, clients }: JoinedReports) {
   const byFile = Map.groupBy(report.diagnostics, ({ file }) => file);

@@ -135,7 +135,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
     await page.locator(".request").waitFor();
     const approvals = await printed("approve");
     expect(await page.locator(".request").count()).toBe(approvals.waiting.length);
-    expect(await page.locator(".request .facts").textContent()).toContain(approvals.waiting[0].effect.what);
+    expect(await page.locator(".request .facts").textContent()).toContain(approvals.waiting[0].approvalRequest.what);
 
     await show("health");
     await expect

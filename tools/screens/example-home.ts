@@ -189,7 +189,7 @@ async function recordRuns(home: string, project: string, now: number): Promise<v
           run: id,
           skill,
           source: "user",
-          place: join(home, ".skillet/skills", skill),
+          location: join(home, ".skillet/skills", skill),
           tool,
           input,
           on: "workspace" as const,
