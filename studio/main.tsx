@@ -182,6 +182,10 @@ function Start() {
   );
 }
 
+// A new link in the same tab changes only the fragment.
+addEventListener("hashchange", () => {
+  if (location.hash.startsWith("#token=")) location.reload();
+});
 applyTheme();
 const root = document.getElementById("app");
 if (root) render(<Start />, root);
