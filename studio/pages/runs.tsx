@@ -122,7 +122,9 @@ function RunCells({ run }: { run: RunSummary }) {
 }
 
 const STATE_MARKS: Readonly<Record<RunSummary["state"], MarkKind>> = {
+  queued: "idle",
   running: "busy",
+  stuck: "bad",
   interrupted: "warn",
   waiting: "warn",
   answered: "busy",
