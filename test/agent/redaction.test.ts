@@ -81,7 +81,18 @@ describe("a secret at each sink", () => {
 
   it("keeps what programs compare, also if a secret has such a value", async () => {
     const { catalog, host } = await leakyRun();
-    const skills = new Map([["other", { variables: new Map([["WORD", "answer"]]) }]]);
+    const skills = new Map([
+      [
+        "other",
+        {
+          variables: new Map([
+            ["WORD", "answer"],
+            ["KEY", "text"],
+            ["ROLE", "role"],
+          ]),
+        },
+      ],
+    ]);
     const run = useSkill(catalog, { ...host, settings: { ...DEFAULT_SETTINGS, skills } }, { skill: "x" });
     expect(await run).toMatchObject({ stop: "answer", content: "Done." });
     const again = await resumeRun(catalog, host, (await run).run);

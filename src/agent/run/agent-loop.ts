@@ -25,7 +25,7 @@ import { createAgentTaint, type TaintTracker } from "../policy/taint-tracker.ts"
 import { shortenHomePath } from "../policy/trust-policy.ts";
 import { callTools } from "./call-tool.ts";
 import { type CostGuard, createCostGuard } from "./cost-limits.ts";
-import { createProblemRedactor, redactData } from "./redaction.ts";
+import { createProblemRedactor, redactRecord } from "./redaction.ts";
 import { formatRunContent, type RunResult, toProblem } from "./run-result.ts";
 import { addUsage, emitRunEvent, endRun, type StepRunner } from "./step-runner.ts";
 import { ToolTurn } from "./tool-call.ts";
@@ -357,7 +357,7 @@ async function askModel(
     emitRunEvent(steps, options, { type: "step-ended", step, ms, usage, ...priced, calls: calls.length });
     // Thrown, so that the step is not recorded as done: a resumed run asks again.
     if (calls.length === 0 && reply.text.trim() === "") throw createEmptyReplyError(reply, said);
-    return redactData(redactor, reply);
+    return { ...redactRecord(redactor, reply), calls: reply.calls.map((call) => redactRecord(redactor, call)) };
   } catch (error) {
     say(stream.end({ isCut: true }));
     throw error;

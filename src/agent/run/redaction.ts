@@ -2,6 +2,7 @@ import { type Host, notifyHost } from "../../config/host.ts";
 import { resolveReference } from "../../config/key-types.ts";
 import { type Problem, pickProblem } from "../../errors/problem.ts";
 import type { SkillEvent } from "../../host/events.ts";
+import type { Message } from "../../host/model-contract.ts";
 import type { ToolResult } from "../../skill/tool.ts";
 import type { Journal } from "../../store/journal.ts";
 import type { NewRun } from "../../store/run-rules.ts";
@@ -62,8 +63,13 @@ export function redactNewRun(redactor: Redactor, { head, request, messages }: Ne
   return {
     head: { ...head, task: sanitizeLine(redactor.redact(head.task), 200) },
     request: redactRecord(redactor, request),
-    ...(messages ? { messages: redactData(redactor, messages) } : {}),
+    ...(messages ? { messages: redactMessages(redactor, messages) } : {}),
   };
+}
+
+/** Removes secrets from the messages of a conversation. */
+export function redactMessages(redactor: Redactor, messages: readonly Message[]): Message[] {
+  return messages.map((message) => redactRecord(redactor, message));
 }
 
 /** The sink for the result of a run: its answer, refusals, warnings and error. */
@@ -72,7 +78,17 @@ export function redactRunResult(redactor: Redactor, result: RunResult): RunResul
 }
 
 /** Fields that programs compare. A secret with such a value is not recognized in them. */
-const COMPARED_FIELDS: ReadonlySet<string> = new Set(["type", "at", "run", "parent", "stop", "caller", "on", "place"]);
+const COMPARED_FIELDS: ReadonlySet<string> = new Set([
+  "type",
+  "at",
+  "run",
+  "parent",
+  "stop",
+  "caller",
+  "on",
+  "location",
+  "role",
+]);
 
 /** Removes secrets from the fields of a record, whose own names stay. */
 export function redactRecord<T>(redactor: Redactor, record: T): T {

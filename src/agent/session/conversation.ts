@@ -8,7 +8,7 @@ import type { NewRun } from "../../store/run-rules.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { withTimeLimit } from "../../util/timeout.ts";
 import { wrapInTag } from "../../util/untrusted-text.ts";
-import { createEventSink, createHostRedactor, redactData } from "../run/redaction.ts";
+import { createEventSink, createHostRedactor, redactMessages } from "../run/redaction.ts";
 import { type ResumeOptions, readFormerMessages, resumeWith } from "../run/resume-run.ts";
 import { requireKnownModel, resolveRunLimits } from "../run/run-inputs.ts";
 import { formatTaskMessage } from "../run/run-instructions.ts";
@@ -61,7 +61,7 @@ export function createConversation(
 ): Conversation {
   const host = completeHost(hostOptions);
   const { messages: earlier = [], ...bounds } = options;
-  const messages: Message[] = redactData(createHostRedactor(host), readFormerMessages(earlier));
+  const messages: Message[] = redactMessages(createHostRedactor(host), readFormerMessages(earlier));
   let before: Promise<unknown> = Promise.resolve();
   const next = <T>(work: () => Promise<T>): Promise<T> => {
     const done = before.then(work);
