@@ -39,6 +39,12 @@ const PACKAGES = [
     purpose: "is the browser for the tests of the page of `skillet studio`",
   },
   {
+    debian: "postgresql",
+    tiers: ["system"],
+    file: "/usr/lib/postgresql",
+    purpose: "is the server for the tests of runs in Postgres",
+  },
+  {
     debian: "socat",
     tiers: ["long"],
     file: "/usr/bin/socat",
