@@ -369,11 +369,11 @@ export const ENGINE_CODES = {
     "The command needs a database that several machines share, and none is configured.",
     "run `skillet config set engine.url env:DATABASE_URL`",
   ),
-  "key-used": defineCode(
+  "queue-key-reused": defineCode(
     "The key of a queued run was used for a different request.",
     "use another key, or show the run in the message",
   ),
-  "run-elsewhere": defineCode(
+  "skill-not-on-worker": defineCode(
     "A worker gave a queued run back: it has no such skill, or another copy of it.",
     "install the copy that the run began with on a worker",
   ),

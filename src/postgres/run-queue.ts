@@ -291,7 +291,7 @@ function createPoisonProblem(attempts: number): Problem {
 }
 
 function createUsedKeyError(key: string, id: string): SkillError {
-  return new SkillError("key-used", {
+  return new SkillError("queue-key-reused", {
     message: `The key ${key} was used for a different request`,
     fix: "use another key",
     commands: [`skillet runs show ${id}`],

@@ -137,7 +137,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(stderr).toContain("no worker has payer as it is here");
     const id = stdout.trim();
     await waitFor(async () => (await engine.runs.find(id)).problem !== undefined);
-    expect((await engine.runs.find(id)).problem).toMatchObject({ code: "run-elsewhere" });
+    expect((await engine.runs.find(id)).problem).toMatchObject({ code: "skill-not-on-worker" });
     expect((await right.command("runs", "show", id)).stdout).toContain("'payer': the run needs");
     await engine.waitFor([id], "stuck");
     expect(world.ledger).toEqual([]);
@@ -204,7 +204,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(new Set(ids).size).toBe(1);
     expect(await engine.runs.list()).toHaveLength(1);
     const other = await machine.command("run", "payer", "pay b 1", "--detach", "--key", "order-1", "--tenant", "acme");
-    expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining("key-used") });
+    expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining("queue-key-reused") });
     expect(await detach(machine, "payer", "pay b 1", "--key", "order-1", "--tenant", "other")).not.toBe(ids[0]);
   });
 });

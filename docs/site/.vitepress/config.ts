@@ -80,6 +80,7 @@ export default defineConfig({
           page("MCP server", "mcp"),
           page("Operating a server", "operating"),
           page("Workers", "workers"),
+          page("Studio", "studio"),
           page("Remote skills", "remote"),
           page("Scanner", "scan"),
         ],

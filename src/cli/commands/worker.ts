@@ -97,7 +97,7 @@ function createSkillView(found: CommandHost) {
       if (here === digest) return undefined;
       const what = here === undefined ? `has no skill '${skill}'` : `has another copy of '${skill}'`;
       return {
-        code: "run-elsewhere",
+        code: "skill-not-on-worker",
         message: `${hostname()} ${what}: the run needs ${digest.slice(0, 19)}`,
         fix: "install the copy that the run began with on a worker, or cancel the run",
       };
