@@ -1,6 +1,6 @@
 import { isInvocableBy, type Skill } from "../skill/skill.ts";
 import { compareText } from "../util/text.ts";
-import { createMatcher, type Matcher } from "./search/matcher.ts";
+import { createMatcher, type Match, type Matcher } from "./search/matcher.ts";
 import { toTerm, visitWords } from "./search/tokenizer.ts";
 
 /** Two skills whose descriptions compete for the same queries. */
@@ -34,17 +34,19 @@ const MIN_CATALOG_SIZE = 200;
 const MAX_NEIGHBORS = 5;
 const MAX_QUERIES = 12;
 const MAX_WORDS = 8;
+/** In a catalog of near-duplicates, only the queries of the most similar skills are ranked. */
+const MAX_RANKED_QUERIES = 2000;
 
 /** Finds pairs of skills that compete. Skills that a model may not invoke compete with no other. */
 export async function findOverlaps(all: readonly Skill[]): Promise<SkillOverlap[]> {
   const skills = all.filter((skill) => isInvocableBy("model", skill));
   const vectors = createVectors(skills);
-  let matcher: Matcher | undefined;
+  const ranking: Ranking = { matches: new Map(), left: MAX_RANKED_QUERIES };
   const overlaps: SkillOverlap[] = [];
   for (const [first, second, similarity] of findSimilarPairs(vectors)) {
     const [a, b] = [skills[first] as Skill, skills[second] as Skill];
-    matcher ??= createMatcher(skills);
-    const [takenOfA, takenOfB] = [await countTaken(matcher, a, b), await countTaken(matcher, b, a)];
+    ranking.matcher ??= createMatcher(skills);
+    const [takenOfA, takenOfB] = [await countTaken(ranking, a, b), await countTaken(ranking, b, a)];
     const shares = [takenOfA, takenOfB].map(({ queries, of }) => (of === 0 ? 0 : queries / of)) as [number, number];
     if (similarity < CERTAIN_SIMILARITY && Math.max(...shares) < MIN_TAKEN_SHARE) continue;
     const [vectorA, vectorB] = [vectors[first] as TermVector, vectors[second] as TermVector];
@@ -124,7 +126,7 @@ function findSimilarPairs(vectors: readonly TermVector[]): [first: number, secon
       if (similarity >= MIN_SIMILARITY) pairs.push([at, other, similarity]);
     }
   }
-  return pairs;
+  return pairs.sort((a, b) => b[2] - a[2]);
 }
 
 function computeSimilarity(a: ReadonlyMap<string, number>, b: ReadonlyMap<string, number>): number {
@@ -134,12 +136,10 @@ function computeSimilarity(a: ReadonlyMap<string, number>, b: ReadonlyMap<string
 }
 
 /** Counts the queries of a skill for which another one is matched before it or nearly as well. */
-async function countTaken(matcher: Matcher, skill: Skill, by: Skill): Promise<SkillOverlap["taken"]> {
-  const examples = skill.examples().slice(0, MAX_QUERIES);
-  const queries = examples.length > 0 ? examples : splitSentences(skill.description);
+async function countTaken(ranking: Ranking, skill: Skill, by: Skill): Promise<SkillOverlap["taken"]> {
+  const ranked = ranking.matches.get(skill) ?? (await rankOwnQueries(ranking, skill));
   let taken = 0;
-  for (const query of queries) {
-    const { matches } = await matcher.match(query, { limit: 20 });
+  for (const matches of ranked) {
     const [own, other] = [skill, by].map((one) => matches.findIndex((match) => match.skill === one)) as [
       number,
       number,
@@ -148,7 +148,29 @@ async function countTaken(matcher: Matcher, skill: Skill, by: Skill): Promise<Sk
     const close = (matches[other]?.score ?? 0) >= (matches[own]?.score ?? 0) * CLOSE_SCORE;
     if (own === -1 || other < own || (matches[own]?.level === matches[other]?.level && close)) taken++;
   }
-  return { queries: taken, of: queries.length };
+  return { queries: taken, of: ranked.length };
+}
+
+interface Ranking {
+  matcher?: Matcher;
+  /** The matches of each query of a skill. */
+  matches: Map<Skill, readonly (readonly Match[])[]>;
+  /** The number of queries that may still be ranked. */
+  left: number;
+}
+
+/** Ranks the queries of a skill once. Beyond the limit a skill has none: only the similarity counts then. */
+async function rankOwnQueries(ranking: Ranking, skill: Skill): Promise<readonly (readonly Match[])[]> {
+  const examples = skill.examples().slice(0, MAX_QUERIES);
+  const queries = examples.length > 0 ? examples : splitSentences(skill.description);
+  const ranked: (readonly Match[])[] = [];
+  for (const query of queries.slice(0, ranking.left)) {
+    const found = await ranking.matcher?.match(query, { limit: 20 });
+    ranked.push(found?.matches ?? []);
+  }
+  ranking.left -= ranked.length;
+  ranking.matches.set(skill, ranked);
+  return ranked;
 }
 
 function splitSentences(text: string): string[] {

@@ -108,7 +108,11 @@ export async function evaluateTasks(options: TaskEvaluationOptions): Promise<Tas
         const trial = await runTrial({
           ...{ ...planned, skill, host, signal, onSpent, evalFolder: suite.folder },
           model: budget.meter(options.model, note),
-          judge: budget.meter(judge, note),
+          judge: budget.meter(judge, (call) => {
+            note(call);
+            // Runs record what they cost themselves.
+            void recordSpending(host, skill, call);
+          }),
         });
         failures = 0;
         finished.set(key, trial);
@@ -135,6 +139,12 @@ export async function evaluateTasks(options: TaskEvaluationOptions): Promise<Tas
     unfinished,
     ...omitUndefined({ stopped }),
   };
+}
+
+/** Records what a call cost that no run made, for the ceilings of `limits.cost`. */
+async function recordSpending({ spending }: Host, skill: string, { dollars }: SpentCall): Promise<void> {
+  // The ceiling of the evaluation has counted it.
+  if (dollars !== undefined) await spending?.add({ dollars, skill }).catch(() => {});
 }
 
 /** Temporary failures: the trial is made again at the end. */

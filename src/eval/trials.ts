@@ -148,7 +148,7 @@ export function createTrialHost(host: Host, { workspace, model }: { workspace: s
 /** Failures that say nothing about a skill: the model or the machine was not available. */
 const OUTSIDE_CODES: ReadonlySet<string> = new Set([
   ...["eval-ceiling", "model-unreachable", "model-refused", "model-timeout", "model-broken"],
-  ...["sandbox-unavailable", "system-error"],
+  ...["sandbox-unavailable", "system-error", "cost-limit", "price-missing"],
 ]);
 
 export interface TrialOptions {

@@ -1,3 +1,4 @@
+import { createCostGuard } from "../agent/run/cost-limits.ts";
 import { appendTurnContext, discloseTurn, formatTurnPrompt } from "../agent/session/conversation.ts";
 import { openSession, type Session } from "../agent/session/session.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -6,7 +7,7 @@ import { SkillError } from "../errors/problem.ts";
 import type { Message, Model, ToolCall } from "../host/model-contract.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { formatCount } from "../util/text.ts";
-import type { EvalBudget } from "./eval-budget.ts";
+import { type EvalBudget, hasPrice } from "./eval-budget.ts";
 import { createSkillReport, type EvalMiss, type EvalSkillReport, warnFewQueries } from "./eval-report.ts";
 import { computeRate } from "./pair-statistics.ts";
 import type { TriggerEvaluationSubject } from "./trigger-evaluation.ts";
@@ -89,7 +90,13 @@ export async function evaluateChoices(options: ChoiceEvaluationOptions): Promise
   const { catalog, host, subjects, runs, onQuery, budget } = options;
   const halt = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, halt.signal]) : halt.signal;
-  const model = budget.meter(options.model);
+  const { prices } = host.settings;
+  // The ceilings of `limits.cost` hold here as for a run.
+  const guard = createCostGuard({
+    ...{ host, skill: "", budget: { used: 0, max: undefined } },
+    model: { name: options.model.name, isPriced: hasPrice(options.model.name, prices) },
+  });
+  const model = budget.meter(options.model, ({ dollars }) => void guard.record(dollars).catch(() => {}));
   const picks = new Map<object, (string | undefined)[]>();
   const queries = subjects.flatMap(({ queries: own }) => own);
   // Each query is asked once before any is asked again.
@@ -103,6 +110,7 @@ export async function evaluateChoices(options: ChoiceEvaluationOptions): Promise
       // A session for each query: nothing of an earlier one is in the prompt.
       const session = openSession(catalog, host);
       try {
+        await guard.check();
         const picked = await chooseSkill(next.query, { session, host, model, signal });
         picks.set(next, [...(picks.get(next) ?? []), picked]);
         onQuery?.(++done, total);

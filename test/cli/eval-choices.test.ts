@@ -109,6 +109,14 @@ describe("skillet eval --level trigger", () => {
     expect((await run("-k", "1", "--ci", "--threshold", "0.5")).code).toBe(0);
   });
 
+  it("stops at a ceiling of limits.cost", async () => {
+    const prices = `[prices."${MODEL}"]\ninput = 100000\noutput = 100000\n[limits.cost]\nday = 3\n`;
+    const { run, server } = await scene(() => "no", prices);
+    const { code, stderr } = await run("-k", "2", "--max-cost", "100");
+    expect([code, stderr]).toEqual([4, expect.stringContaining("[cost-limit]")]);
+    expect(server.requests).toHaveLength(2);
+  });
+
   it("stops at the ceiling and counts only complete queries", async () => {
     const { run, server } = await scene(() => "no", `[prices."${MODEL}"]\ninput = 100000\noutput = 100000\n`);
     const { code, stderr } = await run("-k", "2", "--max-cost", "10");

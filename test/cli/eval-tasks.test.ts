@@ -162,6 +162,15 @@ describe("skillet eval --level task", () => {
     expect(again.stderr).toContain("no unfinished evaluation with this plan");
   });
 
+  it("stops at a ceiling of limits.cost, which counts for all runs of the day", async () => {
+    const { run, server } = await scene(agent, { config: `${PRICES}[limits.cost]\nday = 5\n` });
+    const { code, stderr } = await run("--max-cost", "1000");
+    expect([code, stderr]).toEqual([4, expect.stringContaining("the limit of limits.cost.day  [cost-limit]")]);
+    expect(server.requests).toHaveLength(4);
+    expect((await run("--max-cost", "1000", "--resume")).code).toBe(4);
+    expect(server.requests).toHaveLength(4);
+  });
+
   it("fails in CI if the skill hurts or too few trials pass", async () => {
     const hurts: Turn = (request) => (isBaseline(request) ? "done" : "sorry");
     const tasks =
