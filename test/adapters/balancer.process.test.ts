@@ -1,0 +1,66 @@
+import { describe, expect, it } from "vitest";
+import { balancerOf } from "../support/balancer.ts";
+import { skillText } from "../support/folder.ts";
+import { placeWith } from "../support/mcp-process.ts";
+import { connectWith, teamServer } from "../support/team-server.ts";
+
+const FILES = {
+  "home/.skillet/skills/mail/SKILL.md": skillText("mail"),
+  "home/.skillet/skills/mail/scripts/count.sh": "#!/bin/sh\necho counted $1\n",
+};
+
+async function twoServers() {
+  const place = placeWith(FILES);
+  const [one, two] = await Promise.all([teamServer(place), teamServer(place)]);
+  const { token } = await one.createToken("ada");
+  return { servers: [one.url, two.url], token, one };
+}
+
+describe("two servers of one home behind a proxy", { timeout: 120_000 }, () => {
+  it("answer clients of 2026-07-28 in turns", async () => {
+    const { servers, token } = await twoServers();
+    const { url, counts } = await balancerOf(servers);
+    const client = await connectWith(url, token, "2026-07-28");
+    for (let round = 0; round < 4; round++) {
+      expect(await client.tools()).toContain("load_skill");
+      expect((await client.call("load_skill", { skill: "mail" })).isError).toBe(false);
+      const counted = await client.call("call_skill_tool", {
+        skill: "mail",
+        tool: "mail.count",
+        input: { args: ["7"] },
+      });
+      expect(counted.text).toContain("counted 7");
+      expect((await client.client.listResources()).resources.length).toBeGreaterThan(0);
+    }
+    for (const count of counts) expect(count).toBeGreaterThan(5);
+  });
+
+  it("answer clients of 2025-11-25 if the proxy keeps a session on one server", async () => {
+    const { servers, token } = await twoServers();
+    const { url, counts } = await balancerOf(servers, { isSticky: true });
+    const clients = await Promise.all([0, 1, 2, 3].map(() => connectWith(url, token, "2025-11-25")));
+    for (const client of clients) {
+      expect((await client.call("load_skill", { skill: "mail" })).isError).toBe(false);
+      expect((await client.call("mail__count", { args: ["3"] })).text).toContain("counted 3");
+    }
+    for (const count of counts) expect(count).toBeGreaterThan(0);
+  });
+
+  it("answer a session of the other server with 404, so that its client starts a new one", async () => {
+    const { servers, token } = await twoServers();
+    const client = await connectWith(servers[0] as URL, token, "2025-11-25");
+    const answer = await fetch(servers[1] as URL, {
+      method: "DELETE",
+      headers: { authorization: `Bearer ${token}`, "mcp-session-id": client.session() ?? "" },
+    });
+    expect(answer.status).toBe(404);
+  });
+
+  it("[E-33] both refuse a token within two seconds after it was revoked, and the command names both", async () => {
+    const { servers, token, one } = await twoServers();
+    const { running } = JSON.parse(await one.command("token", "revoke", "ada", "--json"));
+    expect(running).toMatchObject([{ isApplied: true }, { isApplied: true }]);
+    for (const server of servers)
+      expect((await fetch(server, { method: "POST", headers: { authorization: `Bearer ${token}` } })).status).toBe(401);
+  });
+});
