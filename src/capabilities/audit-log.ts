@@ -215,7 +215,7 @@ function createAuditFileError(file: string, cause: unknown): SkillError {
  * Verifies that every line is unmodified, follows the previous one, and none is missing at the end. It cannot detect an attacker who
  * truncates both files; to detect that, keep a copy of the head on another machine and compare.
  */
-function verifyAudit({ lines, exists, head }: AuditSnapshot): AuditVerdict {
+export function verifyAudit({ lines, exists, head }: AuditSnapshot): AuditVerdict {
   let last: AuditHead = { seq: 0, hash: GENESIS_HASH };
   let whole = 0;
   let number = 0;
@@ -331,7 +331,7 @@ interface AuditFileLine {
 }
 
 /** The log at one moment: lines appended later are ignored. */
-interface AuditSnapshot {
+export interface AuditSnapshot {
   lines: Iterable<AuditFileLine>;
   exists: boolean;
   /** `undefined` if the file does not exist, `"unreadable"` if its content is invalid. */

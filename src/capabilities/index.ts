@@ -11,6 +11,6 @@ export type {
   Vault,
   VaultEntry,
 } from "../host/capability-contract.ts";
-export { createAuditLog } from "./audit-log.ts";
+export { type AuditSnapshot, chainAuditEntry, createAuditLog, verifyAudit } from "./audit-log.ts";
 export { type CapabilityOptions, createCapabilities } from "./configured-capabilities.ts";
 export { createVault } from "./credential-vault.ts";

@@ -1,5 +1,14 @@
 /** Contract suites for drivers of stores, and drivers that keep everything in memory. */
 
+export {
+  type AuditStorage,
+  createMemoryAudit,
+  createMemoryVault,
+  type MemoryAudit,
+  type MemoryVault,
+  testAudit,
+  testVault,
+} from "./capability-stores.ts";
 export type { ContractCase, ContractStorage, CreateStorage } from "./contract.ts";
 export {
   createMemoryApprovalStore,

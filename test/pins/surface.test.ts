@@ -58,7 +58,7 @@ const EXPORTS: Record<string, string[]> = {
     "wrapResult",
   ],
   "skillet/ai": ["createSkillToolset"],
-  "skillet/capabilities": ["createAuditLog", "createCapabilities", "createVault"],
+  "skillet/capabilities": ["chainAuditEntry", "createAuditLog", "createCapabilities", "createVault", "verifyAudit"],
   "skillet/catalog": [
     "LIST_INTENT_PHRASES",
     "MATCH_LEVELS",
@@ -183,11 +183,15 @@ const EXPORTS: Record<string, string[]> = {
   ],
   "skillet/testing": [
     "createMemoryApprovalStore",
+    "createMemoryAudit",
     "createMemoryRunStore",
     "createMemoryStatisticsStore",
+    "createMemoryVault",
     "testApprovalStore",
+    "testAudit",
     "testRunStore",
     "testStatisticsStore",
+    "testVault",
   ],
 };
 

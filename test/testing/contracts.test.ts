@@ -1,9 +1,19 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { createAuditLog } from "../../src/capabilities/audit-log.ts";
+import { createVault } from "../../src/capabilities/credential-vault.ts";
 import { createApprovalStore } from "../../src/store/approvals.ts";
 import { createRunStore } from "../../src/store/runs.ts";
 import { createStatisticsStore, type UseRow } from "../../src/store/statistics.ts";
+import {
+  createMemoryAudit,
+  createMemoryVault,
+  type MemoryAudit,
+  type MemoryVault,
+  testAudit,
+  testVault,
+} from "../../src/testing/capability-stores.ts";
 import type { ContractCase } from "../../src/testing/contract.ts";
 import {
   createMemoryApprovalStore,
@@ -17,6 +27,39 @@ import { temporaryFolder } from "../support/folder.ts";
 
 /** The drivers of each store, which pass the same cases. */
 const SUITES: Readonly<Record<string, ContractCase[]>> = {
+  "audit lines in files": testAudit(() => {
+    const home = temporaryFolder();
+    const file = join(home, "audit.jsonl");
+    return {
+      open: () => createAuditLog(home),
+      edit(change) {
+        const lines = readFileSync(file, "utf8").trimEnd().split("\n");
+        writeFileSync(
+          file,
+          change(lines)
+            .map((line) => `${line}\n`)
+            .join(""),
+        );
+      },
+    };
+  }),
+  "audit lines in memory": testAudit(() => {
+    const stored: MemoryAudit = { lines: [] };
+    return {
+      open: () => createMemoryAudit(stored),
+      edit(change) {
+        stored.lines = [...change(stored.lines)];
+      },
+    };
+  }),
+  "credentials in files": testVault(() => {
+    const home = temporaryFolder();
+    return { open: () => createVault(home, { env: {} }) };
+  }),
+  "credentials in memory": testVault(() => {
+    const stored: MemoryVault = { credentials: [], pending: new Map() };
+    return { open: () => createMemoryVault(stored) };
+  }),
   "approvals in files": testApprovalStore(() => {
     const home = temporaryFolder();
     return { open: () => createApprovalStore(home) };
