@@ -1,3 +1,4 @@
+import { getProgramTitle } from "../skill/clients.ts";
 import { compareText } from "../util/text.ts";
 import { hasUseWhenCue } from "./describe-skill.ts";
 
@@ -68,7 +69,7 @@ interface ClientListing {
  */
 export const CLIENT_LISTINGS = {
   claude: {
-    title: "Claude Code",
+    title: getProgramTitle("claude"),
     version: "2.1.325",
     announces: /^claude-code$/,
     mcp: { instructions: 4096, toolDescription: 4096, toolResult: 40_000, refreshesTools: true, offersNewTools: false },
@@ -81,7 +82,7 @@ export const CLIENT_LISTINGS = {
     isAscending: true,
   },
   codex: {
-    title: "Codex",
+    title: getProgramTitle("codex"),
     version: "0.166.0",
     announces: /^codex/,
     // It removes the middle of a result over 10,000 bytes.
@@ -101,7 +102,7 @@ export const CLIENT_LISTINGS = {
     isAscending: true,
   },
   gemini: {
-    title: "Gemini CLI",
+    title: getProgramTitle("gemini"),
     version: "0.61.0",
     announces: /^gemini-cli/,
     mcp: {
@@ -119,7 +120,7 @@ export const CLIENT_LISTINGS = {
     isAscending: false,
   },
   opencode: {
-    title: "OpenCode",
+    title: getProgramTitle("opencode"),
     version: "1.18.33",
     announces: /^opencode$/,
     mcp: {
@@ -137,7 +138,7 @@ export const CLIENT_LISTINGS = {
     isAscending: true,
   },
   copilot: {
-    title: "GitHub Copilot CLI",
+    title: getProgramTitle("copilot"),
     version: "1.0.102",
     announces: /^(?:github-)?copilot/,
     // Instructions arrive only with --allow-all-mcp-server-instructions.

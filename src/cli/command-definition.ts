@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { SkillError } from "../errors/problem.ts";
+import { NATIVE_CLIENT_NAMES } from "../skill/clients.ts";
 import { truncateLine } from "../util/text.ts";
 import type { CommandIo } from "./output.ts";
 
@@ -79,17 +80,9 @@ export const PROJECT_HELP = "Use .agents/skills of this workspace instead of you
 
 export const ALLOW_PRIVATE_HELP = "Also fetch from private addresses named by the source";
 
-/** The clients with a known skills folder. Repeated here because every command loads this file. */
-export const NATIVE_CLIENT_NAMES = [
-  ...["claude", "codex", "gemini", "opencode", "copilot", "vscode", "cursor", "agents"],
-];
-
 /** Other targets of `skillet export --to`, with their formats. */
 export const FILE_TARGETS = { zip: "skill-zip", plugin: "agent-plugin" } as const;
 export const EXPORT_TARGETS: readonly string[] = [...NATIVE_CLIENT_NAMES, ...Object.keys(FILE_TARGETS)];
-
-/** The clients with a known configuration file. Repeated here because every command loads this file. */
-export const MCP_CLIENT_NAMES = ["claude", "codex", "gemini", "opencode", "copilot", "vscode", "cursor"];
 
 /** The values of `--since`, for help texts. */
 export const SINCE_HELP = "7d, 24h, 30m, 2w, or a date such as 2026-11-01";

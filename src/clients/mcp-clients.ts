@@ -3,6 +3,7 @@ import { chmodSync, existsSync, lstatSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { CLIENTS, getProgramTitle, type MCP_CLIENT_NAMES } from "../skill/clients.ts";
 import { resolveClientFolder } from "../skill/source/client-folders.ts";
 import { replaceFile, withFileLock } from "../store/locked-file.ts";
 import { readRegularText } from "../util/file-access.ts";
@@ -67,12 +68,9 @@ const WORKSPACE_REFERENCE = `\${workspaceFolder}`;
 /** Every client, one row each. */
 export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
   claude: {
-    title: "Claude Code",
-    program: "claude",
+    ...createMcpFacts("claude"),
     folder: (place) => resolveClientFolder("claude", "user", place),
-    format: "json",
     user: ({ home, env }) => join(env["CLAUDE_CONFIG_DIR"] || home, ".claude.json"),
-    project: ({ workspace }) => join(workspace, ".mcp.json"),
     servers: () => ["mcpServers"],
     // Without a type, Claude Code takes an address for an entry without a command.
     entry: (server) =>
@@ -101,12 +99,9 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
     passesKey: "ANTHROPIC_API_KEY",
   },
   codex: {
-    title: "Codex",
-    program: "codex",
+    ...createMcpFacts("codex"),
     folder: (place) => resolveClientFolder("codex", "user", place),
-    format: "toml",
     user: ({ home, env }) => join(env["CODEX_HOME"] || join(home, ".codex"), "config.toml"),
-    project: ({ workspace }) => join(workspace, ".codex", "config.toml"),
     servers: () => ["mcp_servers"],
     entry: (server) =>
       "url" in server
@@ -131,12 +126,9 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
     next: "start Codex again; /mcp shows the server",
   },
   gemini: {
-    title: "Gemini CLI",
-    program: "gemini",
+    ...createMcpFacts("gemini"),
     folder: (place) => resolveClientFolder("gemini", "user", place),
-    format: "jsonc",
     user: ({ home, env }) => join(env["GEMINI_CLI_HOME"] || home, ".gemini", "settings.json"),
-    project: ({ workspace }) => join(workspace, ".gemini", "settings.json"),
     servers: () => ["mcpServers"],
     entry: (server) =>
       "url" in server
@@ -165,10 +157,8 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
     copiesWorkBetter: "Gemini CLI treats text from MCP servers as untrusted, and its own skills as instructions",
   },
   opencode: {
-    title: "OpenCode",
-    program: "opencode",
+    ...createMcpFacts("opencode"),
     folder: (place) => resolveClientFolder("opencode", "user", place),
-    format: "jsonc",
     user: ({ home, env }) => findConfigFile(join(env["XDG_CONFIG_HOME"] || join(home, ".config"), "opencode")),
     project: ({ workspace }) => findConfigFile(workspace),
     // Version 2 has its servers one level deeper, and still reads them here if none are there.
@@ -189,13 +179,9 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
     next: "start OpenCode again; `opencode mcp list` shows the server",
   },
   copilot: {
-    title: "GitHub Copilot CLI",
-    program: "copilot",
+    ...createMcpFacts("copilot"),
     folder: (place) => resolveClientFolder("copilot", "user", place),
-    format: "jsonc",
     user: (place) => join(resolveClientFolder("copilot", "user", place), "mcp-config.json"),
-    // Claude Code reads the same file, and ignores `tools`.
-    project: ({ workspace }) => join(workspace, ".mcp.json"),
     servers: () => ["mcpServers"],
     entry: (server) =>
       "url" in server
@@ -205,12 +191,9 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
     next: "start Copilot CLI again; /mcp shows the server",
   },
   vscode: {
-    title: "VS Code",
-    program: "code",
+    ...createMcpFacts("vscode"),
     folder: (place) => join(getApplicationFolder(place), "Code"),
-    format: "jsonc",
     user: (place) => join(getApplicationFolder(place), "Code", "User", "mcp.json"),
-    project: ({ workspace }) => join(workspace, ".vscode", "mcp.json"),
     servers: () => ["servers"],
     entry: (server) =>
       "url" in server
@@ -228,12 +211,9 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
     next: "run `MCP: List Servers` in its command palette and start the server",
   },
   cursor: {
-    title: "Cursor",
-    program: "cursor",
+    ...createMcpFacts("cursor"),
     folder: (place) => resolveClientFolder("cursor", "user", place),
-    format: "jsonc",
     user: ({ home }) => join(home, ".cursor", "mcp.json"),
-    project: ({ workspace }) => join(workspace, ".cursor", "mcp.json"),
     servers: () => ["mcpServers"],
     entry: (server) =>
       "url" in server
@@ -244,6 +224,17 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
     next: "start Cursor again, and enable the server in its settings, under MCP",
   },
 };
+
+/** Returns the fields of a client that THE table of clients has. */
+function createMcpFacts(
+  name: (typeof MCP_CLIENT_NAMES)[number],
+): Pick<McpClient, "title" | "program" | "format" | "project"> {
+  const { program, mcp } = CLIENTS[name];
+  return {
+    ...{ title: getProgramTitle(name), program, format: mcp.format },
+    project: ({ workspace }) => join(workspace, ...mcp.project.split("/")),
+  };
+}
 
 /** Formats a command that prints the headers as JSON, from a file with the token. */
 function formatHeadersCommand(file: string): string {

@@ -1,6 +1,7 @@
 import { lstatSync, realpathSync, type Stats } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { getProgramTitle } from "../skill/clients.ts";
 import { CLIENT_KEYS } from "../skill/manifest-fields.ts";
 import {
   CLIENT_IDS,
@@ -60,7 +61,7 @@ const COPILOT_LIMITS = {
  */
 export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
   claude: {
-    title: "Claude Code",
+    title: getProgramTitle("claude"),
     ...createFolderLookup("claude"),
     // The limit of description and when_to_use together.
     description: { longest: 1536, beyond: "cut" },
@@ -126,7 +127,7 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
     nextStep: "a running Claude Code sees them after /reload-skills, a new one at once; /skills lists them",
   },
   codex: {
-    title: "Codex",
+    title: getProgramTitle("codex"),
     ...createFolderLookup("codex"),
     description: { longest: 1024, beyond: "cut" },
     policyFile: "agents/openai.yaml",
@@ -136,7 +137,7 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
     nextStep: "start Codex again; /skills lists them, and $NAME calls one",
   },
   gemini: {
-    title: "Gemini CLI",
+    title: getProgramTitle("gemini"),
     ...createFolderLookup("gemini"),
     keys: CLIENT_KEYS.gemini.skill,
     reserved: [],
@@ -145,7 +146,7 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
       "start Gemini CLI again, for skills of a project in a folder that it trusts; `gemini skills list` shows them",
   },
   opencode: {
-    title: "OpenCode",
+    title: getProgramTitle("opencode"),
     ...createFolderLookup("opencode"),
     keys: CLIENT_KEYS.opencode.skill,
     reserved: [],
@@ -153,7 +154,7 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
     nextStep: "start OpenCode again; `opencode debug skill` shows them",
   },
   copilot: {
-    title: "GitHub Copilot CLI",
+    title: getProgramTitle("copilot"),
     ...createFolderLookup("copilot"),
     ...COPILOT_LIMITS,
     keys: CLIENT_KEYS.copilot.skill,
@@ -161,7 +162,7 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
     nextStep: "start Copilot CLI again; /skills lists them",
   },
   vscode: {
-    title: "VS Code",
+    title: getProgramTitle("vscode"),
     // The folders are those of Copilot CLI; by its documentation VS Code reads the user's Claude folder too.
     ...createFolderLookup("copilot", { user: ["agents", "claude"], project: ["agents", "claude"] }),
     ...COPILOT_LIMITS,
@@ -170,7 +171,7 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
     nextStep: "run `Chat: Open Customizations` in its command palette, or type / in the chat: they are listed there",
   },
   cursor: {
-    title: "Cursor",
+    title: getProgramTitle("cursor"),
     ...createFolderLookup("cursor"),
     keys: CLIENT_KEYS.cursor.skill,
     reserved: [],

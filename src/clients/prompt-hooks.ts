@@ -1,4 +1,5 @@
 import { ADVICE_LIMIT, type Advice, type AdviseContext, advise } from "../agent/session/advise.ts";
+import { getProgramTitle } from "../skill/clients.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";
 
 /** The input and output format of a client's prompt hook. */
@@ -41,7 +42,7 @@ const INSTRUCTION_LIMITS = { limit: ADVICE_LIMIT, counts: "characters", gives: "
 /** Every client with a prompt hook, one row each. */
 export const HOOK_FORMATS = {
   claude: {
-    title: "Claude Code",
+    title: getProgramTitle("claude"),
     event: "UserPromptSubmit",
     input: CLAUDE_INPUT,
     ...INSTRUCTION_LIMITS, // Above 10,000 characters the model gets a preview.
@@ -51,7 +52,7 @@ export const HOOK_FORMATS = {
     answer: createNestedAnswer("UserPromptSubmit"),
   },
   codex: {
-    title: "Codex",
+    title: getProgramTitle("codex"),
     event: "UserPromptSubmit",
     input: CLAUDE_INPUT,
     ...INSTRUCTION_LIMITS,
@@ -60,7 +61,7 @@ export const HOOK_FORMATS = {
     answer: createNestedAnswer("UserPromptSubmit"),
   },
   gemini: {
-    title: "Gemini CLI",
+    title: getProgramTitle("gemini"),
     event: "BeforeAgent",
     input: CLAUDE_INPUT,
     ...INSTRUCTION_LIMITS,
@@ -71,7 +72,7 @@ export const HOOK_FORMATS = {
     answer: createNestedAnswer("BeforeAgent"),
   },
   opencode: {
-    title: "OpenCode",
+    title: getProgramTitle("opencode"),
     event: "chat.message",
     input: { prompt: ["prompt"], conversation: ["sessionID"], cwd: ["cwd"] },
     ...INSTRUCTION_LIMITS,
@@ -80,7 +81,7 @@ export const HOOK_FORMATS = {
     answer: (additionalContext) => ({ additionalContext }),
   },
   copilot: {
-    title: "GitHub Copilot CLI",
+    title: getProgramTitle("copilot"),
     event: "userPromptSubmitted",
     input: { prompt: ["prompt"], conversation: ["sessionId"], cwd: ["cwd"] },
     ...INSTRUCTION_LIMITS,
@@ -88,7 +89,7 @@ export const HOOK_FORMATS = {
     answer: (additionalContext) => ({ additionalContext }), // It drops the nested form.
   },
   cursor: {
-    title: "Cursor",
+    title: getProgramTitle("cursor"),
     event: "beforeSubmitPrompt",
     input: { prompt: ["prompt"], conversation: ["conversation_id"], cwd: ["cwd", "workspace_roots"] },
     ...INSTRUCTION_LIMITS, // Above 10,000 characters nothing is added.

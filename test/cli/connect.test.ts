@@ -12,7 +12,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { MCP_CLIENT_NAMES } from "../../src/cli/command-definition.ts";
+import { MCP_CLIENT_NAMES } from "../../src/skill/clients.ts";
+
 import { type RunOptions, skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { HAS_ORDINARY_USER, ORDINARY_USER } from "../support/ordinary-user.ts";

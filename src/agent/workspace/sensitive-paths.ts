@@ -1,3 +1,5 @@
+import { listProtectedNames } from "../../skill/clients.ts";
+
 /**
  * THE table of sensitive paths of a workspace: other programs read them automatically, so code with write access could leave instructions
  * or commands there. Names match at every depth, ignoring case. `*` matches any text, and `a/b` is `b` in a folder `a`.
@@ -25,22 +27,18 @@ export const SENSITIVE_PATHS: readonly SensitiveRow[] = [
   { group: "repositories", names: [".gitmodules", ".gitattributes", ".gitconfig", ".lfsconfig", ".hgrc", ".hgsub"] },
   {
     group: "agents",
-    names: [
-      ...[".skillet", ".claude", ".agents", ".agent", ".ash", ".cursor", ".codex", ".gemini", ".opencode"],
-      ...[".windsurf", ".mcp.json"],
-    ],
+    names: [...listProtectedNames("closed"), ...[".skillet", ".agent", ".ash", ".windsurf"]],
     isClosed: true,
   },
   {
     group: "agents",
     names: [
-      ...["CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENTS.override.md", "AGENT.md", "GEMINI.md", "QWEN.md"],
-      ...["CRUSH.md", "WARP.md", "JULES.md", "SKILL.md", ".cursorrules", ".cursorignore", ".windsurfrules"],
+      ...listProtectedNames("held"),
+      ...["QWEN.md", "CRUSH.md", "WARP.md", "JULES.md", "SKILL.md", ".windsurfrules"],
       ...[".clinerules", ".cline", ".roo", ".roorules*", ".roomodes", ".kilocode", ".kilocodemodes", ".rules"],
       ...[".continue", ".continuerules", ".aider.conf.yml", ".goosehints", ".goose", ".junie", ".kiro", ".amazonq"],
       ...[".augment", ".augment-guidelines", ".trae", ".qwen", ".crush", "crush.json", ".crush.json", ".factory"],
-      ...[".amp", ".openhands", ".openhands_instructions", ".copilot", ".pi", ".serena", ".tabnine", ".devin"],
-      ...["opencode.json", "opencode.jsonc", ".claude.json", ".claude-plugin", ".codex-plugin", "mcp.json"],
+      ...[".amp", ".openhands", ".openhands_instructions", ".pi", ".serena", ".tabnine", ".devin"],
     ],
   },
   { group: "editors", names: [".vscode", ".idea", ".zed", ".devcontainer"], isClosed: true },

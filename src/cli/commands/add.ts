@@ -22,6 +22,7 @@ import {
 } from "../../remote/skills-dir.ts";
 import { parseSourceAddress } from "../../remote/source-address.ts";
 import { type RefetchResult, refetchSkills } from "../../remote/update.ts";
+import { NATIVE_CLIENT_NAMES } from "../../skill/clients.ts";
 import { stopsLoading } from "../../skill/diagnostics.ts";
 import { createFingerprintCache } from "../../store/lock-diff.ts";
 import type { LockedSkill } from "../../store/lock-file.ts";
@@ -43,7 +44,6 @@ import {
   type CommonOptions,
   EXIT,
   formatExamples,
-  NATIVE_CLIENT_NAMES,
   PROJECT_HELP,
   ReportedError,
 } from "../command-definition.ts";

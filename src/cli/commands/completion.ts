@@ -1,4 +1,5 @@
 import { Argument, type Command, type Option } from "commander";
+import { NATIVE_CLIENT_NAMES } from "../../skill/clients.ts";
 import { truncateLine } from "../../util/text.ts";
 import { escapeLine } from "../../util/untrusted-text.ts";
 import {
@@ -7,7 +8,6 @@ import {
   EXIT,
   EXPORT_TARGETS,
   formatExamples,
-  NATIVE_CLIENT_NAMES,
 } from "../command-definition.ts";
 import { discoverForCommand } from "../command-host.ts";
 import type { CommandIo } from "../output.ts";

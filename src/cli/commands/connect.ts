@@ -22,6 +22,7 @@ import { type HookKind, PROMPT_HOOKS } from "../../clients/prompt-hook-config.ts
 import { editConfig } from "../../config/config-edit.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
+import { MCP_CLIENT_NAMES } from "../../skill/clients.ts";
 import { isTextOnly } from "../../skill/skill-code.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
 import { filterAsync } from "../../util/sequential.ts";
@@ -32,7 +33,6 @@ import {
   type CommonOptions,
   EXIT,
   formatExamples,
-  MCP_CLIENT_NAMES,
 } from "../command-definition.ts";
 import { discoverForCommand, printConfigurationWarnings, resolveCommandEnvironment } from "../command-host.ts";
 import { escapeForTerminal } from "../format.ts";

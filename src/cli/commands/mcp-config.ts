@@ -26,6 +26,7 @@ import {
 import { type ConnectionState, findServerName, readConnection } from "../../clients/plan-connection.ts";
 import { pickProblem, SkillError } from "../../errors/problem.ts";
 import { packageRoot } from "../../package.ts";
+import { MCP_CLIENT_NAMES } from "../../skill/clients.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import {
@@ -34,7 +35,6 @@ import {
   type CommonOptions,
   EXIT,
   formatExamples,
-  MCP_CLIENT_NAMES,
 } from "../command-definition.ts";
 import { resolveCommandEnvironment } from "../command-host.ts";
 import { type CommandIo, createPrinter, printJson, printProblem } from "../output.ts";

@@ -3,18 +3,15 @@ import { dirname, isAbsolute, join, resolve } from "node:path";
 import { readRegularText } from "../../util/file-access.ts";
 import { isInside, joinBelow } from "../../util/safe-path.ts";
 import { compareText } from "../../util/text.ts";
+import { CLIENTS, type UserFolder } from "../clients.ts";
+
+export type { UserFolder };
 
 /** The user's home folder, the workspace and the environment variables, from which a client's folders are resolved. */
 export interface ClientEnvironment {
   home: string;
   workspace: string;
   env: Readonly<Record<string, string | undefined>>;
-}
-
-/** A folder below the user's home. If the variable is set, the folder is `path` below its value. */
-export interface UserFolder {
-  path: string;
-  movedBy?: { env: string; path: string };
 }
 
 /** A client and its skill folders. */
@@ -34,59 +31,15 @@ export interface SkillClient {
   builtIn?: string;
 }
 
-/**
- * The clients and their folders, in order of precedence: discovery, copies, `list --by client` and `doctor` use this table. The
- * data was verified with the clients, except Cursor's, which is from its source.
- */
+/** The clients and their folders, in order of precedence: the rows of THE table of clients that have folders of skills. */
 export const SKILL_CLIENTS = {
-  agents: {
-    title: "the shared .agents folder",
-    user: [{ path: ".agents/skills" }],
-    project: [".agents/skills"],
-  },
-  claude: {
-    title: "Claude Code",
-    user: [{ path: ".claude/skills", movedBy: { env: "CLAUDE_CONFIG_DIR", path: "skills" } }],
-    project: [".claude/skills"],
-    plugins: listClaudePlugins,
-    managed: "/etc/claude-code/.claude/skills",
-  },
-  codex: {
-    title: "Codex",
-    user: [{ path: ".codex/skills", movedBy: { env: "CODEX_HOME", path: "skills" } }],
-    project: [".codex/skills"],
-    builtIn: ".system",
-    alsoReads: { user: ["agents"], project: ["agents"] },
-  },
-  gemini: {
-    title: "Gemini CLI",
-    user: [{ path: ".gemini/skills", movedBy: { env: "GEMINI_CLI_HOME", path: ".gemini/skills" } }],
-    project: [".gemini/skills"],
-    alsoReads: { user: ["agents"], project: ["agents"] },
-    plugins: listGeminiExtensions,
-  },
-  opencode: {
-    title: "OpenCode",
-    user: [
-      { path: ".config/opencode/skills", movedBy: { env: "XDG_CONFIG_HOME", path: "opencode/skills" } },
-      { path: ".config/opencode/skill", movedBy: { env: "XDG_CONFIG_HOME", path: "opencode/skill" } },
-      { path: ".opencode/skills" },
-    ],
-    project: [".opencode/skills", ".opencode/skill"],
-    alsoReads: { user: ["agents", "claude"], project: ["agents", "claude"] },
-  },
-  copilot: {
-    title: "GitHub Copilot",
-    user: [{ path: ".copilot/skills" }],
-    project: [".github/skills"],
-    alsoReads: { user: ["agents"], project: ["agents", "claude"] },
-  },
-  cursor: {
-    title: "Cursor",
-    user: [{ path: ".cursor/skills" }, { path: ".grok/skills" }],
-    project: [".cursor/skills"],
-    alsoReads: { user: ["agents", "claude", "codex"], project: ["agents", "claude", "codex"] },
-  },
+  agents: CLIENTS.agents,
+  claude: { ...CLIENTS.claude, plugins: listClaudePlugins },
+  codex: CLIENTS.codex,
+  gemini: { ...CLIENTS.gemini, plugins: listGeminiExtensions },
+  opencode: CLIENTS.opencode,
+  copilot: CLIENTS.copilot,
+  cursor: CLIENTS.cursor,
 } as const satisfies Record<string, SkillClient>;
 
 export type ClientId = keyof typeof SKILL_CLIENTS;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { MCP_CLIENT_NAMES } from "../../../src/cli/command-definition.ts";
 import { type ConfigScope, MCP_CLIENTS, type McpClientEnvironment } from "../../../src/clients/mcp-clients.ts";
 import { formatSnippet } from "../../../src/clients/mcp-config.ts";
+import { MCP_CLIENT_NAMES } from "../../../src/skill/clients.ts";
 import { temporaryFolder, writeFiles } from "../../support/folder.ts";
 
 const STARTED = { command: "/opt/node", args: ["/opt/skillet.cjs", "serve", "--only", "a b"] };
