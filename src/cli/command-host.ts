@@ -12,9 +12,9 @@ import type { Diagnostic } from "../skill/diagnostics.ts";
 import type { Skill, SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
 import { isSameSkill } from "../skill/source/skill-copy.ts";
-import { type ApprovalStore, createApprovalStore } from "../store/approvals.ts";
-import { createRunStore, type RunStore } from "../store/runs.ts";
-import { createStatisticsStore, type StatisticsStore } from "../store/statistics.ts";
+import type { ApprovalStore } from "../store/approvals.ts";
+import type { RunStore } from "../store/runs.ts";
+import type { StatisticsStore } from "../store/statistics.ts";
 import { filterAsync } from "../util/sequential.ts";
 import { type CommonOptions, ReportedError } from "./command-definition.ts";
 import { type CommandIo, createPrinter, type Printer, printFix, printHanging, type SafeText } from "./output.ts";
@@ -180,6 +180,11 @@ export async function openCommandStores(io: CommandIo, options: CommonOptions): 
   const around = resolveCommandEnvironment(io, options);
   const { settings } = await loadSettings(around);
   const { skilletHome } = around;
+  const [{ createRunStore }, { createApprovalStore }, { createStatisticsStore }] = await Promise.all([
+    import("../store/runs.ts"),
+    import("../store/approvals.ts"),
+    import("../store/statistics.ts"),
+  ]);
   const local = {
     runs: createRunStore(skilletHome),
     approvals: createApprovalStore(skilletHome),
