@@ -51,7 +51,7 @@ describe("the page about CI", () => {
     });
     const [block] = blocks.filter(({ language, marks }) => language === "sh" && marks.length === 0);
     const commands = block?.code.trimEnd().split("\n") ?? [];
-    expect(commands).toHaveLength(5);
+    expect(commands).toHaveLength(6);
     for (const line of commands) {
       const [command = ""] = line.split(/ +[#>]/);
       const said = await skillet(command.split(" ").slice(1), { cwd });
