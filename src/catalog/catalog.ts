@@ -4,7 +4,6 @@ import type { SkillForm } from "../skill/frontmatter.ts";
 import { type LoadedSkills, SCOPES, type Skill, type SkillScope, type Source, withOrigin } from "../skill/skill.ts";
 import { compareText, findNearest } from "../util/text.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
-import { formatRemoteMark } from "./describe-skill.ts";
 
 export interface SourceSummary {
   name: string;
@@ -357,3 +356,8 @@ export const DISCLOSURE_DEFAULTS = { maxSkills: 3, budget: 20_000, listingBudget
 /** The ways to disclose skills to a model: by the query, or as one list. */
 export const DISCLOSURE_MODES = ["adaptive", "static"] as const;
 export type DisclosureMode = (typeof DISCLOSURE_MODES)[number];
+
+/** Returns the mark for the description of an MCP server's skill, so a model does not take it for a local one. Empty for others. */
+export function formatRemoteMark({ origin: { remote } }: Skill): string {
+  return remote ? ` (remote skill from MCP server ${sanitizeLine(remote.server, 64)})` : "";
+}

@@ -1,6 +1,7 @@
 import type { Skill } from "../skill/skill.ts";
 import { extractFirstSentence, truncateLine } from "../util/text.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
+import { formatRemoteMark } from "./catalog.ts";
 
 /** The longest description with `when_to_use` that is listed whole, in characters: the limit of the open standard. */
 const MAX_WHOLE_LENGTH = 1024;
@@ -15,11 +16,6 @@ export function describeSkill(skill: Skill): string {
     MAX_READ_LENGTH,
   );
   return whole.length <= MAX_WHOLE_LENGTH ? whole + formatRemoteMark(skill) : (listDescriptionVersions(skill)[0] ?? "");
-}
-
-/** Returns the mark for the description of an MCP server's skill, so a model does not take it for a local one. Empty for others. */
-export function formatRemoteMark({ origin: { remote } }: Skill): string {
-  return remote ? ` (remote skill from MCP server ${sanitizeLine(remote.server, 64)})` : "";
 }
 
 /** Returns shorter and shorter versions of the description; the first counts as whole. */
