@@ -169,7 +169,13 @@ export function watchForChanges(
   };
   const timers = [
     setTimeout(() => follow(Promise.resolve(found.catalog)), SERVE_POLL_MS).unref(),
-    setInterval(look, SERVE_POLL_MS).unref(),
+    setInterval(() => {
+      try {
+        look();
+      } catch (error) {
+        onError(error); // The server continues, and looks again.
+      }
+    }, SERVE_POLL_MS).unref(),
   ];
   return {
     async close() {
