@@ -64,13 +64,8 @@ import {
 } from "./session-tools.ts";
 import { ToolsetMounts } from "./toolset-mounts.ts";
 
-/** The task for a skill that runs in a sub-agent when it is loaded. */
-interface LoadTask {
-  /** The task, used if no arguments were passed. */
-  task?: string;
-  /** The options of the call that loads it. */
-  call?: SessionCallOptions;
-}
+/** A skill's task in a sub-agent, used if no arguments were passed when it was loaded, and the options of the call that loads it. */
+type LoadTask = { task?: string; call?: SessionCallOptions };
 
 /** The state of one conversation. */
 export class SessionState {
