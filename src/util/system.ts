@@ -63,6 +63,37 @@ export function runProgramSync({ file, args, env, input = "" }: SyncProgramOptio
   }
 }
 
+/** What a desktop program finds its session by. */
+const DESKTOP_VARIABLES = [
+  ...["DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS", "HOME", "USER", "LANG"],
+  ...["XDG_RUNTIME_DIR", "XDG_CURRENT_DESKTOP", "XDG_SESSION_TYPE", "XDG_DATA_DIRS", "XDG_CONFIG_HOME"],
+];
+
+/** Returns the name of the program that opens files on the desktop of this terminal; undefined without a desktop, as over SSH. */
+export function findDesktopOpener(env: EnvironmentVariables, platform: string = process.platform): string | undefined {
+  if (env["SSH_CONNECTION"] || env["CI"]) return undefined;
+  if (platform === "darwin") return "open";
+  return platform === "linux" && (env["DISPLAY"] || env["WAYLAND_DISPLAY"]) ? "xdg-open" : undefined;
+}
+
+/** Opens a file with the program that the desktop has for it. Returns false if there is none. Contract: does not wait for it. */
+export function openOnDesktop(path: string, env: EnvironmentVariables): boolean {
+  const name = findDesktopOpener(env);
+  const file = name === undefined ? undefined : findSystemProgram(name);
+  if (file === undefined) return false;
+  const { spawn } = process.getBuiltinModule("node:child_process");
+  const own = DESKTOP_VARIABLES.flatMap((key) => (env[key] === undefined ? [] : [[key, env[key]] as const]));
+  const child = spawn(file, [path], {
+    env: { ...Object.fromEntries(own), PATH: SYSTEM_FOLDERS.join(":") },
+    cwd: "/",
+    detached: true,
+    stdio: "ignore",
+  });
+  child.on("error", () => {}); // The link is printed too.
+  child.unref();
+  return true;
+}
+
 type EnvironmentVariables = Readonly<Record<string, string | undefined>>;
 
 /** Returns the user's home folder, or a path that does not exist for a user that the system does not know. */

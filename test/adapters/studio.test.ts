@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createStudioGuard } from "../../src/adapters/studio/studio-guard.ts";
+import { findDesktopOpener } from "../../src/util/system.ts";
 import { skillText } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
 import { type Place, place } from "../support/place.ts";
@@ -350,6 +351,27 @@ describe("the command", () => {
 
   it.each([["70000"], ["-1"], ["x"]])("refuses the port %s", async (port) => {
     expect(await place({}).run(["studio", `--port=${port}`, "--no-open"])).toMatchObject({ code: 2 });
+  });
+
+  it("opens a browser only where there is a desktop", () => {
+    expect(findDesktopOpener({ DISPLAY: ":0" }, "linux")).toBe("xdg-open");
+    expect(findDesktopOpener({ WAYLAND_DISPLAY: "wayland-0" }, "linux")).toBe("xdg-open");
+    expect(findDesktopOpener({}, "darwin")).toBe("open");
+    expect(findDesktopOpener({}, "linux")).toBeUndefined();
+    expect(findDesktopOpener({ DISPLAY: ":0", SSH_CONNECTION: "192.0.2.1 1 192.0.2.2 22" }, "linux")).toBeUndefined();
+    expect(findDesktopOpener({ DISPLAY: ":0", CI: "true" }, "linux")).toBeUndefined();
+  });
+
+  it("[V-08] is the only one that imports the server", () => {
+    const source = join(import.meta.dirname, "../../src");
+    const importing = readdirSync(source, { recursive: true, encoding: "utf8" }).filter(
+      (path) =>
+        path.endsWith(".ts") &&
+        /from "[^"]*(?:\/studio-\w+|commands\/studio)\.ts"/.test(readFileSync(join(source, path), "utf8")),
+    );
+    expect(importing.filter((path) => !/studio/.test(path))).toEqual([]);
+    expect(importing.length).toBeGreaterThan(2);
+    expect(readFileSync(join(source, "cli/program.ts"), "utf8")).toContain('await import("./commands/studio.ts")');
   });
 
   it("[V-08] builds a page of less than 250 kB, compressed", () => {

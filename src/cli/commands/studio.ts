@@ -1,3 +1,4 @@
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { loadStudioAssets } from "../../adapters/studio/studio-assets.ts";
 import { createChangeFeed, watchStores } from "../../adapters/studio/studio-changes.ts";
@@ -5,6 +6,7 @@ import { serveStudio } from "../../adapters/studio/studio-server.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { packageRoot } from "../../package.ts";
 import { isLoopbackHost } from "../../util/http.ts";
+import { openOnDesktop } from "../../util/system.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { resolveCommandEnvironment } from "../command-host.ts";
 import { type CommandIo, createInterruptSignal, createPrinter, printJsonLine } from "../output.ts";
@@ -19,7 +21,10 @@ export const studioCommand: CommandDefinition = {
       .description("Open a local page that shows skills, runs, approvals and evaluations")
       .option("--port <number>", `Listen on this port; 0 for any. Defaults to ${DEFAULT_PORT}, or any if it is in use.`)
       .option("--host <address>", "Listen on this address. Defaults to 127.0.0.1, which only this machine can reach.")
-      .option("--no-open", "Do not open a browser")
+      .option(
+        "--no-open",
+        "Only print the link. Otherwise it is also opened in a browser, if this terminal is on a desktop.",
+      )
       .option("--read-only", "Show everything, and approve, resume and cancel nothing")
       .addHelpText("after", formatExamples("skillet studio", "skillet studio --port 8080 --no-open --read-only")),
   run: runStudio,
@@ -54,7 +59,9 @@ async function runStudio({ io, options }: CommandContext<StudioCommandOptions>):
   if (options.json)
     printJsonLine(io.stdout, { type: "serving", url: server.url, link: server.createLink(), isReadOnly });
   else {
-    printLink(io, server.createLink());
+    const link = server.createLink();
+    printLink(io, link);
+    if (options.open && io.stdout.isTTY) openLink(io, link, skilletHome);
     if (!isLoopbackHost(address))
       printStudioLine(io, "other machines can open the page with the link; put TLS in front of it");
     void printMoreLinks(io, signal, server.createLink);
@@ -88,6 +95,20 @@ function parsePort(given: string): number {
     message: `--port is ${given}, and the largest port is 65535`,
     fix: "choose another one",
   });
+}
+
+/**
+ * Opens the link in the browser of the desktop, through a file that only the user can read: every user of the machine can see the
+ * arguments of a program. The link works once, so the file is useless afterwards.
+ */
+function openLink(io: CommandIo, link: string, skilletHome: string): void {
+  const file = join(skilletHome, "studio.html");
+  try {
+    mkdirSync(skilletHome, { recursive: true, mode: 0o700 });
+    writeFileSync(file, `<!doctype html><meta http-equiv="refresh" content="0; url=${link}" />\n`, { mode: 0o600 });
+    chmodSync(file, 0o600);
+    openOnDesktop(file, io.env);
+  } catch {} // A home that cannot be written to: the link is printed.
 }
 
 function printLink(io: CommandIo, link: string): void {
