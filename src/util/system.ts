@@ -76,7 +76,7 @@ export function findDesktopOpener(env: EnvironmentVariables, platform: string = 
   return platform === "linux" && (env["DISPLAY"] || env["WAYLAND_DISPLAY"]) ? "xdg-open" : undefined;
 }
 
-/** Opens a file with the program that the desktop has for it. Returns false if there is none. Contract: does not wait for it. */
+/** Opens a file with the program that the desktop has for it. Returns false without a desktop. Contract: does not wait for the program. */
 export function openOnDesktop(path: string, env: EnvironmentVariables): boolean {
   const name = findDesktopOpener(env);
   const file = name === undefined ? undefined : findSystemProgram(name);
