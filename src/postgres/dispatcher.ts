@@ -43,6 +43,8 @@ export interface Dispatcher {
   listTaken(worker: string): Promise<readonly Leg[]>;
   /** Frees the slots of legs whose worker is gone. */
   withdraw(legs: readonly Leg[]): Promise<void>;
+  /** Removes the records of legs that ended before this time. Returns their number. */
+  prune(before: Date): Promise<number>;
   consume(options: ConsumeOptions): Promise<LegConsumer>;
   close(): Promise<void>;
 }
@@ -61,6 +63,8 @@ const JOURNAL_VERSION = "journal-1";
 const APPLICATION = "skillet";
 const WORKFLOW = "leg";
 const TAKEN = "PENDING";
+const ENDED = ["SUCCESS", "ERROR", "CANCELLED"] as const;
+const PRUNE_SIZE = 1000;
 const WAITING: ReadonlySet<string> = new Set(["ENQUEUED", "DELAYED"]);
 
 /** Creates the dispatcher on DBOS, in the same database. Its client is opened when it is first needed. Throws a SkillError without DBOS. */
@@ -104,6 +108,17 @@ export function createDbosDispatcher(database: Database, url: string): Dispatche
     async withdraw(legs) {
       const client = await getClient();
       for (const leg of legs) await client.cancelWorkflow(formatLegId(leg));
+    },
+    async prune(before) {
+      const client = await getClient();
+      const filter = { status: [...ENDED], endTime: before.toISOString(), loadInput: false, loadOutput: false };
+      let count = 0;
+      for (;;) {
+        const found = await client.listWorkflows({ ...filter, limit: PRUNE_SIZE });
+        if (found.length === 0) return count;
+        await client.deleteWorkflows(found.map(({ workflowID }) => workflowID));
+        count += found.length;
+      }
     },
     async consume({ worker, queues, slots, work }) {
       const { DBOS } = await loadPeer.dbos();

@@ -330,7 +330,7 @@ const SLOW = new Set([
 ]);
 
 /** What test/postgres holds to its shape, with a server. */
-const NEED_POSTGRES = ["engine", "engine init", "engine check", "worker", "workers"];
+const NEED_POSTGRES = ["engine", "engine init", "engine check", "engine prune", "worker", "workers"];
 
 /** What prints a text of its own, whatever is asked for. */
 const OTHERS = new Set(["schema", "completion", "help", "hook", ...NEED_POSTGRES]);

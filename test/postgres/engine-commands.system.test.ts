@@ -1,13 +1,15 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ApprovalRequest } from "../../src/host/approval.ts";
 import { openDatabase } from "../../src/postgres/database.ts";
 import { createPostgresRunStore } from "../../src/postgres/postgres-runs.ts";
 import { Printed, type Run } from "../pins/printed-json.ts";
 import { skillet } from "../support/command.ts";
+import { createMachine as createPayingMachine, detach, startWorld, viewEngine } from "../support/engine-scene.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../support/postgres.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const ID = "20260102-030405-0a1b2c3d";
 const OTHER = "20260102-030406-99999999";
@@ -22,6 +24,7 @@ describe.skipIf(!HAS_POSTGRES)("skillet with an engine", () => {
   beforeAll(async () => {
     server = await startPostgres();
   });
+  afterAll(() => server.remove());
 
   /** A machine without skills and models, which knows the database. */
   const createMachine = (url: string) => {
@@ -102,7 +105,25 @@ describe.skipIf(!HAS_POSTGRES)("skillet with an engine", () => {
     await printed.take(run, "Failed", ["runs"]);
     await printed.take(run, "EngineInit", ["engine", "init"]);
     await printed.take(run, "EngineCheck", ["engine", "check"]);
+    await printed.take(run, "EnginePrune", ["engine", "prune"]);
+    await printed.take(run, "Workers", ["workers"]);
     expect(printed.misfits()).toBe("");
+  });
+
+  it("removes old runs with the records of their dispatch, and none that is queued", async () => {
+    const [url, world] = [await server.createEngine(), await startWorld()];
+    const machine = createPayingMachine({ url, world });
+    const engine = await viewEngine(url);
+    const old = await detach(machine, "payer", "pay a 0");
+    await machine.startWorker();
+    await engine.waitFor([old], "ended");
+    await waitFor(async () => (await engine.dispatcher.prune(new Date(Date.now() + 1000))) === 1);
+    const report = async (...args: string[]) =>
+      JSON.parse((await machine.command("engine", "prune", "--json", ...args)).stdout);
+    expect(await report()).toEqual({ isDryRun: false, runs: 0, legs: 0 });
+    expect(await report("--older-than", "0", "--dry-run")).toEqual({ isDryRun: true, runs: 1, legs: 0 });
+    expect(await report("--older-than", "0")).toEqual({ isDryRun: false, runs: 1, legs: 0 });
+    expect(await engine.runs.list()).toEqual([]);
   });
 
   it("refuses a password in the configuration file", async () => {

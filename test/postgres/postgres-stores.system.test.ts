@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunEvent } from "../../src/host/events.ts";
 import { openDatabase } from "../../src/postgres/database.ts";
 import { createPostgresRunStore } from "../../src/postgres/postgres-runs.ts";
@@ -14,6 +14,7 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
   beforeAll(async () => {
     server = await startPostgres();
   });
+  afterAll(() => server.remove());
 
   const openEngine = async () => {
     const url = await server.createEngine();

@@ -6,7 +6,7 @@ import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../support/pos
 import { useExternalDriver } from "../support/run-drivers.ts";
 
 // The suites of runs, approvals and conversations, unchanged, with their runs in Postgres.
-let server: PostgresServer;
+let server: PostgresServer | undefined;
 const opened: Promise<Database>[] = [];
 
 beforeAll(async () => {
@@ -14,14 +14,15 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   for (const database of opened) await (await database).close();
+  await server?.remove();
 });
 
 useExternalDriver("postgres", () => {
   let engine: Promise<string> | undefined;
   return () => {
     const open = async () => {
-      engine ??= server.createEngine();
-      const database = openDatabase({ url: await engine, connections: 3 });
+      engine ??= server?.createEngine();
+      const database = openDatabase({ url: (await engine) ?? "", connections: 3 });
       opened.push(database);
       return createPostgresRunStore(await database);
     };

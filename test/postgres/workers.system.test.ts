@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import {
   createMachine,
   detach,
@@ -16,6 +16,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   beforeAll(async () => {
     server = await startPostgres();
   });
+  afterAll(() => server.remove());
 
   const openScene = async () => {
     const [url, world] = [await server.createEngine(), await startWorld()];
@@ -176,6 +177,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
 
   it("[E-10] live through restarts of the server, and repeat nothing", async () => {
     const own = await startPostgres();
+    onTestFinished(() => own.remove());
     const [url, world] = [await own.createEngine(), await startWorld()];
     const engine = await viewEngine(url);
     const machine = createMachine({ url, world, leaseSeconds: 2 });

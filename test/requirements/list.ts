@@ -311,6 +311,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-04":
     "Every value the file store keeps, the Postgres store keeps byte for byte (NUL, lone surrogates, 10 MB, `__proto__`).",
   "E-05": "A write whose acknowledgement was lost is kept once.",
+  "E-08":
+    "Chaos (kill -9, SIGSTOP, Postgres restarts, cut connections): all runs end, no call after its step was kept, no step twice.",
   "E-09":
     "After kill -9 the first call elsewhere within 3 s (p95); frozen or cut off: lease + 2 s (measured by the benchmark).",
   "E-10": "A live worker is never reaped: Postgres restarts and outages longer than a lease, nothing repeated.",

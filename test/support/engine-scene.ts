@@ -8,6 +8,7 @@ import { text } from "node:stream/consumers";
 import { type CallToolResult, createMcpHandler, Server } from "@modelcontextprotocol/server";
 import { onTestFinished } from "vitest";
 import type { Database } from "../../src/postgres/database.ts";
+import type { Dispatcher } from "../../src/postgres/dispatcher.ts";
 import { openEngine } from "../../src/postgres/engine.ts";
 import type { RunQueue } from "../../src/postgres/run-queue.ts";
 import type { WorkerEvent } from "../../src/postgres/worker.ts";
@@ -153,6 +154,7 @@ export interface MachineOptions {
   /** The skills, by name: their instructions. Defaults to `payer`, `outer` and `inner`. */
   skills?: Readonly<Record<string, string>>;
   leaseSeconds?: number;
+  attempts?: number;
 }
 
 const SKILLS = { payer: "Pay.", outer: "Have inner pay, then pay.", inner: "Pay." };
@@ -201,7 +203,7 @@ auto_approve = [${options.needsApproval ? "" : '"pay"'}]
 [engine]
 url = "env:ENGINE_URL"
 lease_seconds = ${options.leaseSeconds ?? 5}
-attempts = 2
+attempts = ${options.attempts ?? 2}
 `,
   );
   const env = { HOME: home, ENGINE_URL: url };
@@ -254,6 +256,7 @@ async function startWorkerProcess(env: Record<string, string>, args: readonly st
 /** The database of the engine, as the tests look at it. */
 export interface EngineView {
   database: Database;
+  dispatcher: Dispatcher;
   runs: RunStore;
   queue: RunQueue;
   /** Waits until each of the runs has this state. */
@@ -262,10 +265,10 @@ export interface EngineView {
 
 /** Opens the database for a test. */
 export async function viewEngine(url: string): Promise<EngineView> {
-  const { database, runs, queue, close } = await openEngine({ url, connections: 4 });
+  const { database, dispatcher, runs, queue, close } = await openEngine({ url, connections: 4 });
   onTestFinished(close);
   return {
-    ...{ database, runs, queue },
+    ...{ database, dispatcher, runs, queue },
     waitFor: (ids, state) =>
       waitFor(async () => {
         const found = (await runs.list()).filter(({ id }) => ids.includes(id));

@@ -4,7 +4,6 @@ import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll } from "vitest";
 import { openDatabase } from "../../src/postgres/database.ts";
 import { createDispatchTables } from "../../src/postgres/dispatcher.ts";
 import { createSchema } from "../../src/postgres/schema.ts";
@@ -38,7 +37,7 @@ function asAccount(program: string, args: readonly string[]): [string, string[]]
   return ["/usr/bin/setpriv", [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups", "--", program, ...args]];
 }
 
-/** A real server with its own data, which is removed after the tests of the file. */
+/** A real server with its own data. The test that starts it removes it. */
 export interface PostgresServer {
   /** The folder of its socket. */
   folder: string;
@@ -51,6 +50,8 @@ export interface PostgresServer {
   psql(database: string, sql: string): Promise<string>;
   stop(mode?: "fast" | "immediate"): Promise<void>;
   start(): Promise<void>;
+  /** Stops it, and removes its data. */
+  remove(): Promise<void>;
 }
 
 /** Starts a server of an ordinary user. It listens on a socket in its own folder only. */
@@ -100,12 +101,12 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
     await database.close();
     return "skillet_template";
   };
-  afterAll(async () => {
-    await stop("immediate").catch(() => {});
-    rmSync(folder, { recursive: true, force: true });
-  });
   return {
     ...{ folder, urlOf, psql, start, stop },
+    async remove() {
+      await stop("immediate").catch(() => {});
+      rmSync(folder, { recursive: true, force: true });
+    },
     createDatabase: () => createDatabase(),
     async createEngine() {
       template ??= createTemplate();

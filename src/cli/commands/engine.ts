@@ -1,8 +1,15 @@
 import { loadSettings } from "../../config/settings.ts";
 import { describeDatabase, openDatabase } from "../../postgres/database.ts";
+import { formatCount } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { createEngineMissingError, readEngineUrl, resolveCommandEnvironment } from "../command-host.ts";
+import {
+  createEngineMissingError,
+  readEngineUrl,
+  requireCommandEngine,
+  resolveCommandEnvironment,
+} from "../command-host.ts";
 import { type CommandIo, createPrinter, printJson } from "../output.ts";
+import { parseCountOption } from "./runs.ts";
 
 /** `skillet engine` and its subcommands. */
 export const engineCommand: CommandDefinition = {
@@ -41,6 +48,18 @@ export const engineCommand: CommandDefinition = {
           .description("Check the connection, the tables and the rights of the role")
           .addHelpText("after", formatExamples("skillet engine check")),
       run: checkDatabase,
+    },
+    prune: {
+      define: (command) =>
+        command
+          .description("Remove old runs, and the records of their dispatch")
+          .option("--older-than <days>", "Remove runs older than this. Defaults to keep_days of [runs], 30.")
+          .option("--dry-run", "Show the number of runs without removing them")
+          .addHelpText(
+            "after",
+            formatExamples("skillet engine prune --dry-run", "skillet engine prune --older-than 7"),
+          ),
+      run: pruneDatabase,
     },
   },
 };
@@ -105,6 +124,35 @@ async function checkDatabase({ io, options }: CommandContext<object>): Promise<n
     return findings.some(({ level }) => level === "error") ? EXIT.findings : EXIT.fine;
   } finally {
     await database.close();
+  }
+}
+
+interface PruneOptions {
+  olderThan?: string;
+  dryRun?: boolean;
+}
+
+/** The records of legs are needed only while a run may still be dispatched. */
+const LEG_RETENTION_MS = 24 * 60 * 60 * 1000;
+
+/** Removes old runs, and what the dispatcher recorded about legs that ended. */
+async function pruneDatabase({ io, options }: CommandContext<PruneOptions>): Promise<number> {
+  const { settings } = await loadSettings(resolveCommandEnvironment(io, options));
+  const { olderThan, dryRun: isTrial = false } = options;
+  const days = olderThan === undefined ? settings.runs.days : parseCountOption("--older-than", olderThan);
+  const engine = await requireCommandEngine(io, options);
+  try {
+    const removed = await engine.runs.prune({ days, most: settings.runs.most }, { isTrial });
+    const legs = isTrial ? 0 : await engine.dispatcher.prune(new Date(Date.now() - LEG_RETENTION_MS));
+    if (options.json) printJson(io.stdout, { isDryRun: isTrial, runs: removed.length, legs });
+    else {
+      const out = createPrinter(io.stdout, io.env);
+      const what = isTrial ? "would remove" : "removed";
+      out.line`${out.green("✓")} ${what} ${formatCount(removed.length, "run")}${isTrial ? "" : `, and the records of ${formatCount(legs, "leg")}`}`;
+    }
+    return EXIT.fine;
+  } finally {
+    await engine.close();
   }
 }
 
