@@ -70,6 +70,7 @@ async function atHome(printed: Printed): Promise<void> {
   await take("ExplainClient", "explain", "greet them", "--as", "codex");
   await take("ExplainClient", "explain", "greet them", "--as", "copilot");
   await take("Eval", "eval", "own");
+  await take("Mine", "mine");
   await take("New", "new", "fresh");
   await take("New", "new", "typed", "--toolset");
   await take("Types", "types");
