@@ -9,11 +9,16 @@ import { createHostRedactor, redactData } from "./redaction.ts";
 import { createRunId } from "./run-result.ts";
 import { runScriptForModel, type ScriptRequest } from "./run-script.ts";
 
+/** Runs a script for a model. `isRecorded`: a client of a server asked for it. */
+export function runSessionScript(host: Host, request: ScriptRequest, isRecorded = false): Promise<ToolResult> {
+  return isRecorded ? runRecordedScript(host, request) : runScriptForModel(host, request);
+}
+
 /**
  * Runs a script that a client of a server asked for, and records it like a run: in the journal, the statistics and the traces, with the
  * caller. The record has the arguments and the result, without secrets. A script cannot be resumed.
  */
-export async function runRecordedScript(host: Host, request: ScriptRequest): Promise<ToolResult> {
+async function runRecordedScript(host: Host, request: ScriptRequest): Promise<ToolResult> {
   const { skill, script, args, writes, stdin } = request;
   const { runs, workspace, caller } = host;
   const redactor = createHostRedactor(host);

@@ -301,11 +301,9 @@ export class SessionState {
   ): Promise<ToolResult> {
     const found = await this.find(skill, "model");
     if ("refusal" in found) return found.refusal;
+    const { runSessionScript } = await import("../run/record-script.ts"); // Loaded on demand.
     const asked = { ...request, skill: found, ...omitUndefined({ signal }) };
-    // Loaded on demand.
-    if (this.#options.recordsScripts)
-      return (await import("../run/record-script.ts")).runRecordedScript(this.host, asked);
-    return (await import("../run/run-script.ts")).runScriptForModel(this.host, asked);
+    return runSessionScript(this.host, asked, this.#options.recordsScripts);
   }
 
   /** Returns the tools of all loaded skills, including those that an earlier session loaded. */
