@@ -23,12 +23,14 @@ import * as runsReport from "./runs/report.mjs";
 import { runs } from "./runs.mjs";
 import * as sandboxReport from "./sandbox/report.mjs";
 import { sandbox } from "./sandbox.mjs";
+import * as studioReport from "./studio/report.mjs";
+import { studio } from "./studio.mjs";
 import * as supplyReport from "./supply/report.mjs";
 import { supply } from "./supply.mjs";
 import * as useReport from "./use/report.mjs";
 import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [hooks] [capability] [render] [install] [supply] [embed] [overlap] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [hooks] [capability] [render] [install] [supply] [embed] [overlap] [studio] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -53,6 +55,7 @@ const BENCHES = {
   supply: { measure: supply, ...supplyReport },
   embed: { measure: embed, ...embedReport },
   overlap: { measure: overlap, ...overlapReport },
+  studio: { measure: studio, ...studioReport },
 };
 
 try {
