@@ -312,8 +312,8 @@ export class SessionState {
     await this.#prepareOwnTools();
     for (const { name, source } of this.#active.values()) {
       const skill = this.mounts.has(name) ? undefined : this.catalog.find(name);
-      if (skill?.origin.source === source && !findSessionDenial(skill, this.host, undefined))
-        await this.#mountTools(skill);
+      const isSame = skill?.origin.source === source;
+      if (isSame && !findSessionDenial(skill, this.host, undefined)) await this.#mountTools(skill);
     }
     return this.mounts.refreshTools();
   }
@@ -395,9 +395,8 @@ export class SessionState {
 
   /** Lists the same skills as JSON. */
   async list(options: ListingLimits & { note?: string | undefined } = {}): Promise<ToolResult> {
-    return createSkillListResult(
-      listHostSkills(await this.reload(), this.host, { usage: await this.#usage(), ...options }),
-    );
+    const usage = await this.#usage();
+    return createSkillListResult(listHostSkills(await this.reload(), this.host, { usage, ...options }));
   }
 
   /** Returns the most used skills at the start of the conversation. Fixed, so that the start of its prompts does not change. */
@@ -425,18 +424,15 @@ function emitSessionEvent(host: Host, event: SkillEvent): void {
 
 /** Runs in a step if there are steps: on resume, the event is not emitted again. */
 async function runOnce(name: string, parent: ParentRun | undefined, notify: () => void): Promise<void> {
-  const work = async () => {
+  if (!parent) return notify();
+  await parent.steps.step(name, async () => {
     notify();
     return true;
-  };
-  await (parent ? parent.steps.step(name, work) : work());
+  });
 }
 
 /** Runs in a step if there are steps: commands may print something else the second time. */
-async function runLoadCommands(
-  dynamic: DynamicCommandContext,
-  parent: ParentRun | undefined,
-): Promise<string[] | undefined> {
+async function runLoadCommands(dynamic: DynamicCommandContext, parent?: ParentRun): Promise<string[] | undefined> {
   const run = async () => (await runCommandsForLoading(dynamic)) ?? null;
   return (await (parent ? parent.steps.step("commands", run) : run())) ?? undefined;
 }
