@@ -1,6 +1,7 @@
 import { isInvocableBy, type Skill } from "../skill/skill.ts";
 import { estimateTokens, formatCount } from "../util/text.ts";
 import { type Catalog, DISCLOSURE_DEFAULTS, type DisclosureMode } from "./catalog.ts";
+import { type DisclosureExplanation, explainMatches } from "./explain-matches.ts";
 import { isListIntent } from "./list-intents.ts";
 import {
   type FittedListing,
@@ -60,6 +61,8 @@ export interface DiscloseOptions {
   isLoaded?: (skill: Skill) => boolean | Promise<boolean>;
   /** Set if skills with `context: fork` can run on their own: they are named, without instructions. */
   canFork?: boolean;
+  /** Set to get the reasons for each skill, as `skillet explain` prints them. Takes another match. */
+  explains?: boolean;
   /** The tool that finds skills which the text does not name. */
   search?: string;
   /** Returns the skill's folder as the model sees it. */
@@ -98,6 +101,8 @@ export interface Disclosure {
   omitted: OmittedParts;
   /** True if the query was longer than the part that is matched. */
   isCut: boolean;
+  /** The reasons for each skill, if `explains` is set. */
+  explanation?: DisclosureExplanation;
 }
 
 export type ListingCounts = Omit<FittedListing, "text">;
@@ -113,6 +118,12 @@ export interface OmittedParts {
 
 /** Decides by the query which text about the skills a model gets, and formats it. */
 export async function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Promise<Disclosure> {
+  const disclosure = await decideDisclosure(catalog, query, options);
+  if (!options.explains) return disclosure;
+  return { ...disclosure, explanation: await explainMatches(catalog, query, { ...options, ...disclosure }) };
+}
+
+async function decideDisclosure(catalog: Catalog, query: string, options: DiscloseOptions): Promise<Disclosure> {
   const {
     isVisible = () => true,
     maxSkills = DISCLOSURE_DEFAULTS.maxSkills,

@@ -15,6 +15,37 @@ const triggered = {
   plan: { keywords: ["plan"], body: "Plan it." },
 };
 
+describe("the explanation of a disclosure", () => {
+  const skills = {
+    ...triggered,
+    notes: { description: "Writes meeting notes about a plan.", body: "Keep the aardvark." },
+    party: { keywords: ["plan"], more: { triggers: { keywords: ["plan"], negative: ["party"] } } },
+    secret: { keywords: ["plan"] },
+  };
+
+  it("[T-09] has every match with its reasons, and what was left out", async () => {
+    const options = { explains: true, recent: ["plan"], isVisible: ({ name }: { name: string }) => name !== "secret" };
+    const { explanation, shown } = await told(skills, "plan the party", options);
+    const [first, ...others] = explanation?.matches ?? [];
+    expect(first).toMatchObject({ rank: 1, isShown: true, isRecent: true, level: "trigger" });
+    expect(first?.skill).toBe(shown[0]);
+    expect(first?.reasons.map(({ kind, text }) => [kind, text])).toContainEqual(["keyword", "plan"]);
+    expect(others.map(({ skill, level, isShown }) => [skill.name, level, isShown])).toEqual([
+      ["notes", "words", false],
+    ]);
+    expect(others[0]?.fields).toEqual([{ field: "description", words: ["plan"] }]);
+    expect(explanation?.rejected.map(({ skill, cue }) => [skill.name, cue])).toEqual([["party", "party"]]);
+    expect(explanation?.visible.map(({ name }) => name)).toEqual(["greet", "notes", "party", "plan"]);
+    expect(explanation?.hasMore).toBe(false);
+  });
+
+  it("is not made unless it is asked for, and changes no other part", async () => {
+    const [plain, explained] = [await told(skills, "plan it"), await told(skills, "plan it", { explains: true })];
+    expect(plain.explanation).toBeUndefined();
+    expect({ text: explained.text, tier: explained.tier }).toEqual({ text: plain.text, tier: plain.tier });
+  });
+});
+
 describe("the four tiers", () => {
   it("[T-05] say nothing when no skill is visible", async () => {
     expect(await told({}, "list skills")).toMatchObject({ tier: "none", text: "", tokens: 0 });

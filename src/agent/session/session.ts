@@ -75,6 +75,7 @@ export interface SessionCallOptions extends CallOptions {
 /** Options for one query. They override the settings. */
 export type QueryOptions = Pick<
   DiscloseOptions,
+  | "explains"
   | "files"
   | "shortlist"
   | "budget"

@@ -5,24 +5,26 @@ import {
   type DisclosureContext,
   discloseForHost,
   getListingBudget,
-  isSkillAvailable,
   listMostUsed,
   MAX_RECENT_SKILLS,
-  withSteadyTrust,
 } from "../../agent/session/session-disclosure.ts";
 import { DISCLOSURE_DEFAULTS } from "../../catalog/catalog.ts";
 import type { ListingClient } from "../../catalog/client-listings.ts";
 import type { Disclosure, Tier } from "../../catalog/disclose.ts";
-import { getMatcher, isSelectedMatch, type MatchReason } from "../../catalog/search/matcher.ts";
+import {
+  type DisclosureExplanation,
+  type ExplainedMatch,
+  MAX_EXPLAINED_BY_WORDS,
+} from "../../catalog/explain-matches.ts";
+import { isSelectedMatch, type MatchReason } from "../../catalog/search/matcher.ts";
 import { MAX_QUERY_LENGTH, QUERY_CUT_NOTE } from "../../catalog/search/query.ts";
 import { readSearchableBody } from "../../catalog/search/search-index.ts";
 import type { WeakCause } from "../../catalog/search/trigger-weights.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { formatFix, SkillError } from "../../errors/problem.ts";
 import { stopsLoading } from "../../skill/diagnostics.ts";
-import { isInvocableBy, type Skill } from "../../skill/skill.ts";
+import type { Skill } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
-import { mapAsync } from "../../util/sequential.ts";
 import { estimateTokens, formatCount } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
@@ -125,7 +127,7 @@ async function readContextWindow(found: DiscoverResult): Promise<number | undefi
 }
 
 type ExplainFacts = Awaited<ReturnType<typeof collectExplainFacts>>;
-type ExplainedMatch = ExplainFacts["matches"][number];
+const NO_EXPLANATION: DisclosureExplanation = { matches: [], hasMore: false, visible: [], rejected: [] };
 
 async function collectExplainFacts(
   query: string,
@@ -133,9 +135,9 @@ async function collectExplainFacts(
   { context, ...options }: ExplainOptions & { context: DisclosureContext },
 ) {
   const files = options.file ?? [];
-  const { recent } = context;
   const tellOptions = {
     toolsets: "there" as const, // As in a chat.
+    explains: true,
     files,
     ...(options.maxSkills === undefined ? {} : { maxSkills: parseWholeNumber(options.maxSkills, "--max-skills") }),
     ...(options.budget === undefined ? {} : { budget: parseWholeNumber(options.budget, "--budget") }),
@@ -145,25 +147,10 @@ async function collectExplainFacts(
     ...(options.shortlist === undefined ? {} : { shortlist: options.shortlist }),
   };
   const told: Disclosure = await discloseForHost(found.catalog, found, query, { context, options: tellOptions });
-  const isVisible = (skill: Skill) => isInvocableBy("model", skill) && isSkillAvailable(skill, found);
-  const visible = new Set(withSteadyTrust(found, () => found.catalog.skills.filter(isVisible)));
-  const isCallable = (skill: Skill) => isInvocableBy("user", skill) && findDenials(skill, found).length === 0;
-  const matcher = getMatcher(found.catalog);
-  const {
-    matches,
-    hasMore,
-    rejected: against,
-  } = await matcher.match(query, {
-    recent,
-    files,
-    bodies: true,
-    limit: MAX_BY_WORDS,
-    isVisible: (skill) => visible.has(skill),
-    isCallable,
-  });
-  const [shown, shortlist] = [new Set(told.shown), new Set(told.shortlist)];
+  const { matches, hasMore, visible, rejected } = told.explanation ?? NO_EXPLANATION;
   const matched = new Set(matches.map(({ skill }) => skill));
-  const hidden = found.catalog.skills.filter((skill) => !visible.has(skill) && !matched.has(skill));
+  const considered = new Set(visible);
+  const hidden = found.catalog.skills.filter((skill) => !considered.has(skill) && !matched.has(skill));
   return {
     query: query.slice(0, MAX_QUERY_LENGTH),
     isCut: told.isCut,
@@ -175,17 +162,10 @@ async function collectExplainFacts(
       tellOptions.listingBudget ??
       getListingBudget(found.settings, context.contextWindow) ??
       DISCLOSURE_DEFAULTS.listingBudget,
-    visible: visible.size,
-    matches: await mapAsync(matches.entries(), async ([index, match]) => ({
-      ...match,
-      rank: index + 1,
-      isShown: shown.has(match.skill),
-      isShortlisted: shortlist.has(match.skill),
-      isRecent: recent.includes(match.skill.name),
-      fields: await matcher.wordsIn(match.skill, query, { bodies: true }),
-    })),
+    visible: visible.length,
+    matches,
     notConsidered: [
-      ...against.flatMap(({ skill, cue }) =>
+      ...rejected.flatMap(({ skill, cue }) =>
         matched.has(skill) ? [] : { name: skill.name, reason: `"${cue}" in the query excludes it` },
       ),
       ...hidden.map((skill) => ({ name: skill.name, reason: explainHidden(skill, found) })),
@@ -232,7 +212,7 @@ export function toExplainJson({ told, ...facts }: ExplainFacts) {
 export function explainSkill(facts: ExplainFacts, skill: Skill) {
   const match = facts.matches.find((candidate) => candidate.skill.name === skill.name);
   const hidden = facts.notConsidered.find((candidate) => candidate.name === skill.name);
-  const isFull = facts.matches.filter(({ level }) => level === "words").length === MAX_BY_WORDS;
+  const isFull = facts.matches.filter(({ level }) => level === "words").length === MAX_EXPLAINED_BY_WORDS;
   const missing = facts.hasMore
     ? "it does not match, or 100 other skills match better"
     : `none of its triggers is in the query${isFull ? ", and the text of other skills matches better" : ", and none of its words"}`;
@@ -296,8 +276,6 @@ async function printExplainFacts(io: CommandIo, facts: ExplainFacts): Promise<vo
   printTextExcerpt(out, "The same for every query", told.prefix);
   printTextExcerpt(out, "For this query", told.suffix.trimStart());
 }
-
-const MAX_BY_WORDS = 10;
 
 async function printMatches(out: Printer, title: string, matches: readonly ExplainedMatch[]): Promise<void> {
   if (matches.length === 0) return;
