@@ -324,6 +324,7 @@ const SLOW = new Set([
   "DoctorFix",
   "EngineInit",
   "EngineCheck",
+  "EnginePrune",
   "RunDetach",
   "ResumeQueued",
   "Workers",
