@@ -47,7 +47,7 @@ interface ApplyAdditionsContext {
   io: CommandIo;
   options: ApplyAdditionsOptions;
   found: DiscoverResult;
-  place: SkillsDir;
+  skillsDir: SkillsDir;
   /** The staging folder. */
   work: string;
   verb: "Add" | "Update";
@@ -70,20 +70,25 @@ export async function reviewAndApply(
   additions: readonly PlannedAddition[],
   putting: ApplyAdditionsContext,
 ): Promise<number> {
-  const { io, options, found, place, problems = [] } = putting;
+  const { io, options, found, skillsDir, problems = [] } = putting;
   const out = createPrinter(options.json ? io.stderr : io.stdout, io.env);
   const signers = createSignerStore(found.home);
   const coming = requireSignatures(additions.filter(isPending), { signers, all: options.requireSignature ?? false });
   const conflicts = additions.filter((one) => one.is === "conflict");
   const known = {
-    locked: readLockedSkills(place),
+    locked: readLockedSkills(skillsDir),
     signatures: new Map(coming.map((one) => [one.name, checkPendingSignature(one, found)])),
   };
   const report = async () => {
     if (!options.json) return;
     const skills = await mapAsync(additions, (one) => toAdditionJson(one, known));
     const isDryRun = options.dryRun ?? false;
-    const facts: AdditionsReport = { folder: place.folder, isDryRun, skills, problems: problems.map(toSkillErrorJson) };
+    const facts: AdditionsReport = {
+      folder: skillsDir.folder,
+      isDryRun,
+      skills,
+      problems: problems.map(toSkillErrorJson),
+    };
     if (putting.report) putting.report(facts);
     else printJson(io.stdout, facts);
   };
@@ -95,7 +100,7 @@ export async function reviewAndApply(
   }
   const isAsking = io.ask !== undefined && !options.yes && !options.dryRun;
   if (!options.json || isAsking)
-    await printPendingSkills(out, coming, { found, place, ...known, isWhole: options.show ?? false });
+    await printPendingSkills(out, coming, { found, skillsDir, ...known, isWhole: options.show ?? false });
   for (const note of putting.notes ?? [])
     printHanging(out, out.text`${out.dim("·")} `, [note], { indent: 2, paint: out.dim });
   if (conflicts.length > 0) printConflictCommands(io, conflicts, options);
@@ -114,13 +119,13 @@ export async function reviewAndApply(
     );
   backUpReplaced(out, coming, found);
   const trusted = findTrustedByApproval(coming, putting);
-  applySkillsDirChanges({ place, put: coming.map(({ put }) => put), skilletHome: found.home });
+  applySkillsDirChanges({ skillsDir, put: coming.map(({ put }) => put), skilletHome: found.home });
   // Approvals given to the replaced skill do not apply to the new one.
-  for (const { name } of coming) await found.approvals.forget(name, join(place.folder, name));
-  if (needsTrust(place))
+  for (const { name } of coming) await found.approvals.forget(name, join(skillsDir.folder, name));
+  if (needsTrust(skillsDir))
     await trustApplied(
       coming.filter(({ name }) => trusted.has(name)),
-      place,
+      skillsDir,
       found.trust,
     );
   await report();
@@ -212,9 +217,9 @@ function printApplied(
   coming: readonly PendingSkill[],
   done: ApplyAdditionsContext & { trusted: ReadonlySet<string> },
 ): void {
-  const { place, verb, found, options, trusted } = done;
+  const { skillsDir, verb, found, options, trusted } = done;
   const names = coming.map(({ name }) => name);
-  out.line`${out.green("✓")} ${VERB_RESULTS[verb]}: ${formatSkillNames(names)} ${out.dim(`in ${place.shown}`)}`;
+  out.line`${out.green("✓")} ${VERB_RESULTS[verb]}: ${formatSkillNames(names)} ${out.dim(`in ${skillsDir.shown}`)}`;
   const needs = coming
     .map(({ name, skill }) => ({ name, steps: listNextSteps(skill, found) }))
     .filter(({ steps }) => steps.length > 0);
@@ -270,14 +275,14 @@ const PROJECT_ORIGIN = { scope: "workspace", source: ".agents/skills" } as const
 /** Returns the project skills that this approval also trusts: those shown completely, or whose hidden parts were trusted before. */
 function findTrustedByApproval(
   coming: readonly PendingSkill[],
-  where: { place: SkillsDir; found: DiscoverResult; work: string },
+  where: { skillsDir: SkillsDir; found: DiscoverResult; work: string },
 ): ReadonlySet<string> {
-  const { place, found, work } = where;
-  if (!needsTrust(place)) return new Set(coming.map(({ name }) => name));
+  const { skillsDir, found, work } = where;
+  if (!needsTrust(skillsDir)) return new Set(coming.map(({ name }) => name));
   const given = new Map(found.trust.list());
   const isSeen = (one: PendingSkill) => {
     if (one.is === "new") return true;
-    const trusted = given.get(join(place.folder, one.name));
+    const trusted = given.get(join(skillsDir.folder, one.name));
     return (
       trusted !== undefined && trusted.digest === digestTree(one.difference.before, join(work, "trusted", one.name))
     );
@@ -418,9 +423,9 @@ const VERDICT_COLORS = { fine: "green", look: "yellow", refused: "red" } as cons
 
 function describeCandidate({ skill }: RemoteCandidate, verdict: ListingVerdict): string {
   const { parent } = skill.origin;
-  const place = parent === undefined ? "" : `(inside ${parent}) `;
-  if (verdict.is === "refused") return `${place}refused: ${getRootMessage(verdict.error)}`;
-  return `${place}${verdict.is === "look" ? `(scan: ${formatFindingCounts(verdict.findings)}) ` : ""}${skill.description}`;
+  const skillsDir = parent === undefined ? "" : `(inside ${parent}) `;
+  if (verdict.is === "refused") return `${skillsDir}refused: ${getRootMessage(verdict.error)}`;
+  return `${skillsDir}${verdict.is === "look" ? `(scan: ${formatFindingCounts(verdict.findings)}) ` : ""}${skill.description}`;
 }
 
 /** Returns the reason alone if the message also names the skill. */

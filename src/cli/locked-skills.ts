@@ -12,7 +12,7 @@ import { runWithWaitIndicator } from "./progress.ts";
 
 /** A skills folder with a lock file, and its locked skills. */
 export interface LockedSkillsDir {
-  place: SkillsDir;
+  skillsDir: SkillsDir;
   skills: readonly (readonly [string, LockedSkill])[];
   /** Returns the names locked in the other scope: user or workspace. */
   elsewhere(): readonly string[];
@@ -23,15 +23,15 @@ export function openLockedDir(around: Environment, isProject: boolean): LockedSk
   return openLockedSkillsDir(resolveSkillsDir(around, isProject), around);
 }
 
-function openLockedSkillsDir(place: SkillsDir, around: Environment): LockedSkillsDir {
-  if (statIfExists(place.folder)) recoverFolder(place.folder);
-  const skills = Object.entries(readLockedSkills(place)).sort(([a], [b]) => compareText(a, b));
-  return { place, skills, elsewhere: () => listOtherNames(around, !place.isProject) };
+function openLockedSkillsDir(skillsDir: SkillsDir, around: Environment): LockedSkillsDir {
+  if (statIfExists(skillsDir.folder)) recoverFolder(skillsDir.folder);
+  const skills = Object.entries(readLockedSkills(skillsDir)).sort(([a], [b]) => compareText(a, b));
+  return { skillsDir, skills, elsewhere: () => listOtherNames(around, !skillsDir.isProject) };
 }
 
 /** Opens the folders that a command works on: the one of `skillet add` first, then those with adopted skills. */
 export function openLockedDirs(around: Environment, isProject: boolean): LockedSkillsDir[] {
-  return listLockedDirs(around, isProject).map((place) => openLockedSkillsDir(place, around));
+  return listLockedDirs(around, isProject).map((skillsDir) => openLockedSkillsDir(skillsDir, around));
 }
 
 /** Opens the user's and the workspace's folders, each once: a workspace can be the home folder. */
@@ -40,7 +40,9 @@ export function openDistinctLockedDirs(
   levels: readonly ("user" | "project")[],
 ): LockedSkillsDir[] {
   const all = levels.flatMap((level) => openLockedDirs(around, level === "project"));
-  return all.filter(({ place }, index) => all.findIndex((one) => one.place.folder === place.folder) === index);
+  return all.filter(
+    ({ skillsDir }, index) => all.findIndex((one) => one.skillsDir.folder === skillsDir.folder) === index,
+  );
 }
 
 /** The chosen skills of one folder. */
@@ -73,7 +75,8 @@ export function chooseLockedSkills(places: readonly LockedSkillsDir[], names: re
 function parseSkillReference(name: string, places: readonly LockedSkillsDir[]) {
   const at = name.indexOf("@");
   const folder = name.slice(at + 1);
-  const meant = at === -1 ? [] : places.filter(({ place }) => place.shown === folder || place.folder === folder);
+  const meant =
+    at === -1 ? [] : places.filter(({ skillsDir }) => skillsDir.shown === folder || skillsDir.folder === folder);
   return meant.length === 0
     ? { bare: name, isIn: () => true }
     : { bare: name.slice(0, at), isIn: (one: LockedSkillsDir) => meant.includes(one) };
@@ -85,7 +88,7 @@ function hasSkill({ skills }: LockedSkillsDir, name: string): boolean {
 
 /** Returns the skills of these names; all if none is named. Throws a SkillError if one was not added there. */
 export function findLockedSkills(
-  { place, skills, elsewhere }: LockedSkillsDir,
+  { skillsDir, skills, elsewhere }: LockedSkillsDir,
   names: readonly string[],
 ): LockedSkillsDir["skills"] {
   if (names.length === 0) return skills;
@@ -97,9 +100,9 @@ export function findLockedSkills(
       skills.map(([other]) => other),
     );
     throw new SkillError("not-found", {
-      message: `No skill "${name}" was added to ${place.shown}`,
+      message: `No skill "${name}" was added to ${skillsDir.shown}`,
       fix: elsewhere().includes(name)
-        ? place.isProject
+        ? skillsDir.isProject
           ? "it is in your user folder: omit --project"
           : "it is in this workspace: add --project"
         : meant
@@ -111,15 +114,15 @@ export function findLockedSkills(
 
 /** Returns the message for a folder without added skills, with the next command. */
 export function formatNothingAdded(locked: LockedSkillsDir): string {
-  const { place, elsewhere } = locked;
-  const nothing = `no skills were added to ${place.shown} yet`;
+  const { skillsDir, elsewhere } = locked;
+  const nothing = `no skills were added to ${skillsDir.shown} yet`;
   if (elsewhere().length > 0) return `${nothing}; ${formatElsewhere(locked)}`;
-  return `${nothing}; add some with \`skillet add SOURCE${place.isProject ? " --project" : ""}\``;
+  return `${nothing}; add some with \`skillet add SOURCE${skillsDir.isProject ? " --project" : ""}\``;
 }
 
-function formatElsewhere({ place, elsewhere }: LockedSkillsDir): string {
+function formatElsewhere({ skillsDir, elsewhere }: LockedSkillsDir): string {
   const skills = formatCount(elsewhere().length, "skill");
-  return place.isProject
+  return skillsDir.isProject
     ? `omit --project for the ${skills} in your user folder`
     : `add --project for the ${skills} of this workspace`;
 }

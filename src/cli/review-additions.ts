@@ -30,7 +30,7 @@ import { type Printer, printDiff, printHanging, type SafeText } from "./output.t
 
 interface ReviewContext {
   found: DiscoverResult;
-  place: SkillsDir;
+  skillsDir: SkillsDir;
   /** The current entries of the lock file. */
   locked: LockedSkills;
   /** By name. */
@@ -247,7 +247,12 @@ function formatFileTotals(coming: readonly PendingSkill[]): string {
 }
 
 /** Prints the signature, and other skills with the same or a similar name. */
-function printSkillNotes(out: Printer, one: PendingSkill, { signatures, found, place }: ReviewContext, who = ""): void {
+function printSkillNotes(
+  out: Printer,
+  one: PendingSkill,
+  { signatures, found, skillsDir }: ReviewContext,
+  who = "",
+): void {
   const { name, is } = one;
   const signature = signatures.get(name);
   if (one.is === "update" && one.difference.before.has(SIGNATURE_FILE) && signature?.state === "none")
@@ -261,7 +266,7 @@ function printSkillNotes(out: Printer, one: PendingSkill, { signatures, found, p
     const note = `${who}its name resembles ${formatSkillNames(alike)}, which you already have: make sure that this is the one you want`;
     printHanging(out, out.text`  ${out.yellow("!")} `, [note], { indent: 4 });
   }
-  const copies = is === "new" ? formatOtherCopies(name, place, found) : undefined;
+  const copies = is === "new" ? formatOtherCopies(name, skillsDir, found) : undefined;
   if (copies !== undefined) printHanging(out, out.text`  ${out.yellow("!")} `, [`${who}${copies}`], { indent: 4 });
 }
 
@@ -366,11 +371,11 @@ function listDeclaredRequirements(skill: Pick<Skill, "manifest">): Omit<SkillReq
 }
 
 /** Reports whether another copy of this name overrides the skill or is overridden by it. Undefined if there is no other copy. */
-function formatOtherCopies(name: string, place: SkillsDir, found: DiscoverResult): string | undefined {
+function formatOtherCopies(name: string, skillsDir: SkillsDir, found: DiscoverResult): string | undefined {
   const [winner] = found.catalog.copies(name);
   if (!winner) return undefined;
   const all = listLocations(found.around);
-  const own = all.findIndex(({ path }) => resolveRealPath(path) === place.folder);
+  const own = all.findIndex(({ path }) => resolveRealPath(path) === skillsDir.folder);
   const other = formatSkillAddress(winner, found);
   const rank = all.findIndex(({ name: source }) => source === winner.origin.source);
   // Skills contributed by programs and configured folders are not in this table: their scope decides.

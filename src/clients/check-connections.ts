@@ -39,7 +39,7 @@ export interface ConnectionToCheck {
 }
 
 export interface ConnectionCheckContext {
-  place: McpClientEnvironment;
+  environment: McpClientEnvironment;
   skilletHome: string;
   /** This program: the only one that is started for a project's file. */
   program: HookProgram;
@@ -103,17 +103,17 @@ function checkServer(
 /** Returns how the client reaches the server. `${workspaceFolder}` is a placeholder of VS Code and Cursor. */
 function createLaunch(
   entry: ClientConfigEntry,
-  { place, skilletHome, seconds = DEFAULT_SECONDS }: ConnectionCheckContext,
+  { environment, skilletHome, seconds = DEFAULT_SECONDS }: ConnectionCheckContext,
 ): McpLaunch {
   const common = { name: "skillet", seconds };
   const url = parseEntryUrl(entry);
-  if (isRemoteEntry(entry) && url) return { ...common, url: url.href, token: findToken(url, place, skilletHome) };
-  const words = getServerCommand(entry).map((word) => word.replaceAll(`\${workspaceFolder}`, place.workspace));
+  if (isRemoteEntry(entry) && url) return { ...common, url: url.href, token: findToken(url, environment, skilletHome) };
+  const words = getServerCommand(entry).map((word) => word.replaceAll(`\${workspaceFolder}`, environment.workspace));
   const own = [entry["env"], entry["environment"]].find(isTable) ?? {};
-  const env = Object.entries({ ...place.env, ...own }).filter(
+  const env = Object.entries({ ...environment.env, ...own }).filter(
     (one): one is [string, string] => typeof one[1] === "string",
   );
-  return { ...common, command: words, env: Object.fromEntries(env), folder: place.home };
+  return { ...common, command: words, env: Object.fromEntries(env), folder: environment.home };
 }
 
 function findToken(url: URL, { env }: McpClientEnvironment, skilletHome: string): string | undefined {
@@ -217,10 +217,10 @@ function readPluginCommand(file: string): string[] | undefined {
 /** Runs a hook. `skillet hook` exits with 0 and adds nothing when it fails: the reason is on its standard error. */
 async function runHook(
   [file = "", ...args]: readonly string[],
-  { place, signal, seconds = DEFAULT_SECONDS }: ConnectionCheckContext,
+  { environment, signal, seconds = DEFAULT_SECONDS }: ConnectionCheckContext,
 ): Promise<PartCheck> {
   const env = Object.fromEntries(
-    Object.entries(place.env).filter((one): one is [string, string] => one[1] !== undefined),
+    Object.entries(environment.env).filter((one): one is [string, string] => one[1] !== undefined),
   );
   const printed = { stdout: "", stderr: "" };
   try {
@@ -229,8 +229,8 @@ async function runHook(
         file,
         args,
         env,
-        folder: place.home,
-        secretInput: JSON.stringify({ prompt: SAMPLE_PROMPT, cwd: place.workspace }),
+        folder: environment.home,
+        secretInput: JSON.stringify({ prompt: SAMPLE_PROMPT, cwd: environment.workspace }),
       },
       seconds,
       {

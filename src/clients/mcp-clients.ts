@@ -35,10 +35,10 @@ export interface McpClient {
   /** The command that starts it. */
   program: string;
   /** Its own folder, which exists once it was used. */
-  folder(place: McpClientEnvironment): string;
+  folder(environment: McpClientEnvironment): string;
   format: "json" | "jsonc" | "toml";
-  user(place: McpClientEnvironment): string;
-  project(place: McpClientEnvironment): string;
+  user(environment: McpClientEnvironment): string;
+  project(environment: McpClientEnvironment): string;
   /** The path of the keys that lead to its servers. It may depend on the existing file. */
   servers(document?: unknown): readonly string[];
   entry(server: McpServerTarget): ClientConfigEntry;
@@ -69,7 +69,7 @@ const WORKSPACE_REFERENCE = `\${workspaceFolder}`;
 export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
   claude: {
     ...createMcpFacts("claude"),
-    folder: (place) => resolveClientFolder("claude", "user", place),
+    folder: (environment) => resolveClientFolder("claude", "user", environment),
     user: ({ home, env }) => join(env["CLAUDE_CONFIG_DIR"] || home, ".claude.json"),
     servers: () => ["mcpServers"],
     // Without a type, Claude Code takes an address for an entry without a command.
@@ -100,7 +100,7 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
   },
   codex: {
     ...createMcpFacts("codex"),
-    folder: (place) => resolveClientFolder("codex", "user", place),
+    folder: (environment) => resolveClientFolder("codex", "user", environment),
     user: ({ home, env }) => join(env["CODEX_HOME"] || join(home, ".codex"), "config.toml"),
     servers: () => ["mcp_servers"],
     entry: (server) =>
@@ -127,7 +127,7 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
   },
   gemini: {
     ...createMcpFacts("gemini"),
-    folder: (place) => resolveClientFolder("gemini", "user", place),
+    folder: (environment) => resolveClientFolder("gemini", "user", environment),
     user: ({ home, env }) => join(env["GEMINI_CLI_HOME"] || home, ".gemini", "settings.json"),
     servers: () => ["mcpServers"],
     entry: (server) =>
@@ -158,7 +158,7 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
   },
   opencode: {
     ...createMcpFacts("opencode"),
-    folder: (place) => resolveClientFolder("opencode", "user", place),
+    folder: (environment) => resolveClientFolder("opencode", "user", environment),
     user: ({ home, env }) => findConfigFile(join(env["XDG_CONFIG_HOME"] || join(home, ".config"), "opencode")),
     project: ({ workspace }) => findConfigFile(workspace),
     // Version 2 has its servers one level deeper, and still reads them here if none are there.
@@ -180,8 +180,8 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
   },
   copilot: {
     ...createMcpFacts("copilot"),
-    folder: (place) => resolveClientFolder("copilot", "user", place),
-    user: (place) => join(resolveClientFolder("copilot", "user", place), "mcp-config.json"),
+    folder: (environment) => resolveClientFolder("copilot", "user", environment),
+    user: (environment) => join(resolveClientFolder("copilot", "user", environment), "mcp-config.json"),
     servers: () => ["mcpServers"],
     entry: (server) =>
       "url" in server
@@ -192,8 +192,8 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
   },
   vscode: {
     ...createMcpFacts("vscode"),
-    folder: (place) => join(getApplicationFolder(place), "Code"),
-    user: (place) => join(getApplicationFolder(place), "Code", "User", "mcp.json"),
+    folder: (environment) => join(getApplicationFolder(environment), "Code"),
+    user: (environment) => join(getApplicationFolder(environment), "Code", "User", "mcp.json"),
     servers: () => ["servers"],
     entry: (server) =>
       "url" in server
@@ -212,7 +212,7 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
   },
   cursor: {
     ...createMcpFacts("cursor"),
-    folder: (place) => resolveClientFolder("cursor", "user", place),
+    folder: (environment) => resolveClientFolder("cursor", "user", environment),
     user: ({ home }) => join(home, ".cursor", "mcp.json"),
     servers: () => ["mcpServers"],
     entry: (server) =>

@@ -23,8 +23,8 @@ import type { CopyStatus } from "./skill-copies.ts";
 export interface NativeClient {
   title: string;
   /** Its folder of skills for all projects, and for one. */
-  user(place: ClientEnvironment): string;
-  project(place: ClientEnvironment): string;
+  user(environment: ClientEnvironment): string;
+  project(environment: ClientEnvironment): string;
   /** Frontmatter keys that it reads in addition to the standard; all others go under `metadata`. */
   keys: readonly string[];
   /** Names that it reserves. */
@@ -32,7 +32,7 @@ export interface NativeClient {
   /** Its built-in skills and commands: a skill of the same name replaces them. */
   builtInNames?: readonly string[];
   /** All folders at this level in which it finds skills: its own, and those of other clients. */
-  reads(level: "user" | "project", place: ClientEnvironment): string[];
+  reads(level: "user" | "project", environment: ClientEnvironment): string[];
   /** The longest description it accepts, and its handling of a longer one. Defaults to any length. */
   description?: { longest: number; beyond: "cut" | "dropped" };
   /** The names that it lists. Defaults to all names. */
@@ -194,22 +194,22 @@ function createFolderLookup(
   alsoReads: SkillClient["alsoReads"] = getSkillClient(id).alsoReads,
 ): Pick<NativeClient, "user" | "project" | "reads"> {
   const all = {
-    user: (client: ClientId, place: ClientEnvironment) =>
-      getSkillClient(client).user.map((folder) => resolveUserFolder(folder, place)),
+    user: (client: ClientId, environment: ClientEnvironment) =>
+      getSkillClient(client).user.map((folder) => resolveUserFolder(folder, environment)),
     project: (client: ClientId, { workspace }: ClientEnvironment) =>
       getSkillClient(client).project.map((path) => join(workspace, path)),
   };
-  const own = (level: "user" | "project", place: ClientEnvironment): string => {
-    const [folder] = all[level](id, place);
+  const own = (level: "user" | "project", environment: ClientEnvironment): string => {
+    const [folder] = all[level](id, environment);
     if (folder === undefined) throw new Error(`${id} has no own folder`);
     return folder;
   };
   return {
-    user: (place) => own("user", place),
-    project: (place) => own("project", place),
-    reads: (level, place) =>
+    user: (environment) => own("user", environment),
+    project: (environment) => own("project", environment),
+    reads: (level, environment) =>
       [id, ...CLIENT_IDS.filter((other) => alsoReads?.[level].includes(other))].flatMap((client) =>
-        all[level](client, place),
+        all[level](client, environment),
       ),
   };
 }
@@ -278,13 +278,13 @@ export function readCopyStatus(
   name: string,
   installs: ClientCopyStore,
 ): CopyStatus {
-  const place = join(folder, name);
-  const entry = installs.entries()[place];
-  const stats = lstatOrNone(place);
+  const environment = join(folder, name);
+  const entry = installs.entries()[environment];
+  const stats = lstatOrNone(environment);
   if (!stats) return { is: "nothing" };
   if (stats.isSymbolicLink()) return { is: "foreign", what: "link" };
   if (!stats.isDirectory()) return { is: "foreign", what: "file" };
-  const digest = digestFolder(place);
+  const digest = digestFolder(environment);
   if (!entry) return { is: "foreign", what: "folder", digest };
   return { is: "ours", digest, isEdited: isEditedCopy(entry, digest), isLast: !hasOriginal(entry) };
 }
@@ -295,9 +295,9 @@ export function isEditedCopy({ copy, before }: ClientCopy, digest: string): bool
 
 /** Lists the names of skillet's copies in a folder of skills, whether they exist or not. */
 export function listCopyNames({ folder }: Pick<ClientTarget, "folder">, installs: ClientCopyStore): string[] {
-  return Object.entries(installs.entries()).flatMap(([place, { skill }]) =>
+  return Object.entries(installs.entries()).flatMap(([environment, { skill }]) =>
     // A record with any other path was not written by skillet.
-    dirname(place) === folder && basename(place) === skill ? [skill] : [],
+    dirname(environment) === folder && basename(environment) === skill ? [skill] : [],
   );
 }
 

@@ -45,7 +45,7 @@ import {
 export interface ConnectionTarget {
   client: string;
   scope: ConfigScope;
-  place: McpClientEnvironment;
+  environment: McpClientEnvironment;
   name: string;
 }
 
@@ -76,11 +76,11 @@ export interface ConfigFileChange {
 export type ConnectionRecords = Readonly<Record<string, ConnectionRecord>>;
 
 /** Returns the file with the server's entry, and the one with the hook, if the client has one. */
-export function getConnectionFiles({ client, scope, place }: Omit<ConnectionTarget, "name">): {
+export function getConnectionFiles({ client, scope, environment }: Omit<ConnectionTarget, "name">): {
   server: string;
   hook: string | undefined;
 } {
-  return { server: getMcpClient(client)[scope](place), hook: PROMPT_HOOKS[client]?.file(scope, place) };
+  return { server: getMcpClient(client)[scope](environment), hook: PROMPT_HOOKS[client]?.file(scope, environment) };
 }
 
 /**
@@ -124,12 +124,12 @@ export async function planConnection(
         makes: () => [],
       });
     } else {
-      for (const place of listHookLocations(options)) {
-        const { event, version } = place.hook;
+      for (const environment of listHookLocations(options)) {
+        const { event, version } = environment.hook;
         const makes = [["hooks"], ["hooks", event], ...(version === undefined ? [] : [["version"]])];
         steps.push({
           file: files.hook,
-          edit: (text) => mergePromptHook(text, place.hook.handler(target), place),
+          edit: (text) => mergePromptHook(text, environment.hook.handler(target), environment),
           makes: () => makes,
         });
       }
@@ -141,7 +141,7 @@ export async function planConnection(
 /** Throws a SkillError when a file of the project leads out of it. */
 export function requireProjectFiles(options: Omit<ConnectionTarget, "name">): void {
   if (options.scope !== "project") return;
-  for (const file of Object.values(getConnectionFiles(options))) requireInsideProject(file, options.place);
+  for (const file of Object.values(getConnectionFiles(options))) requireInsideProject(file, options.environment);
 }
 
 /**
@@ -321,10 +321,10 @@ export async function readConnection(
   });
   const state = { server: { file: files.server, entry: server.value, ...pickProblem(server) } };
   if (files.hook === undefined) return { ...state, hook: undefined };
-  const [place] = listHookLocations(options);
+  const [environment] = listHookLocations(options);
   const hook = readPart(files.hook, undefined as ClientConfigEntry | "plugin" | undefined, (text) => {
-    if (!place) return text.startsWith(PLUGIN_MARK) ? "plugin" : undefined;
-    return findSkilletHandlers(text, place)[0]?.handler;
+    if (!environment) return text.startsWith(PLUGIN_MARK) ? "plugin" : undefined;
+    return findSkilletHandlers(text, environment)[0]?.handler;
   });
   return { ...state, hook: { file: files.hook, handler: hook.value, ...pickProblem(hook) } };
 }

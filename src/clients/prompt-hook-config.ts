@@ -26,7 +26,7 @@ interface HookTarget {
 
 /** A handler in a JSON file. */
 export interface JsonHook {
-  file(scope: ConfigScope, place: McpClientEnvironment): string;
+  file(scope: ConfigScope, environment: McpClientEnvironment): string;
   event: string;
   /** Handlers are in groups: `[{ "hooks": [handler] }]`. */
   isGrouped?: true;
@@ -43,7 +43,7 @@ export interface JsonHook {
 
 /** A plugin in its own file. */
 export interface PluginHook {
-  file(scope: ConfigScope, place: McpClientEnvironment): string;
+  file(scope: ConfigScope, environment: McpClientEnvironment): string;
   plugin(target: HookTarget): string;
 }
 
@@ -61,7 +61,7 @@ const HOOK_TIMEOUT_SECONDS = 10;
  */
 export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
   claude: {
-    file: (scope, place) => join(resolveClientFolder("claude", scope, place), "settings.json"),
+    file: (scope, environment) => join(resolveClientFolder("claude", scope, environment), "settings.json"),
     event: HOOK_FORMATS.claude.event,
     isGrouped: true,
     callsTools: true,
@@ -79,7 +79,7 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
     },
   },
   codex: {
-    file: (scope, place) => join(resolveClientFolder("codex", scope, place), "hooks.json"),
+    file: (scope, environment) => join(resolveClientFolder("codex", scope, environment), "hooks.json"),
     event: HOOK_FORMATS.codex.event,
     isGrouped: true,
     callsTools: true,
@@ -91,14 +91,14 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
     }),
   },
   gemini: {
-    file: (scope, place) => join(resolveClientFolder("gemini", scope, place), "settings.json"),
+    file: (scope, environment) => join(resolveClientFolder("gemini", scope, environment), "settings.json"),
     event: HOOK_FORMATS.gemini.event,
     isGrouped: true,
     handler: createGeminiHandler,
     summary: { event: "PreCompress", handler: createGeminiHandler },
   },
   copilot: {
-    file: (scope, place) => join(resolveClientFolder("copilot", scope, place), "hooks", "skillet.json"),
+    file: (scope, environment) => join(resolveClientFolder("copilot", scope, environment), "hooks", "skillet.json"),
     event: HOOK_FORMATS.copilot.event,
     version: 1,
     isOwnFile: true,
@@ -109,13 +109,13 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
     }),
   },
   cursor: {
-    file: (scope, place) => join(resolveClientFolder("cursor", scope, place), "hooks.json"),
+    file: (scope, environment) => join(resolveClientFolder("cursor", scope, environment), "hooks.json"),
     event: HOOK_FORMATS.cursor.event,
     version: 1,
     handler: (target) => ({ command: formatHookCommand("cursor", target) }),
   },
   opencode: {
-    file: (scope, place) => join(resolveClientFolder("opencode", scope, place), "plugins", "skillet.js"),
+    file: (scope, environment) => join(resolveClientFolder("opencode", scope, environment), "plugins", "skillet.js"),
     plugin: (target) => formatOpencodePlugin(createHookCommand("opencode", target), HOOK_TIMEOUT_SECONDS),
   },
 };
@@ -179,9 +179,9 @@ export interface HookLocation {
  * in the handler. Contract: returns the same text if it was already there. Throws a SkillError when the text does not
  * parse, or another value is in its place.
  */
-export function mergePromptHook(text: string, handler: ClientConfigEntry, place: HookLocation): string {
-  const { event, version, isGrouped } = place.hook;
-  const [known] = findSkilletHandlers(text, place);
+export function mergePromptHook(text: string, handler: ClientConfigEntry, environment: HookLocation): string {
+  const { event, version, isGrouped } = environment.hook;
+  const [known] = findSkilletHandlers(text, environment);
   if (known) return setHandler(text, known, handler);
   const document = JSON_LANGUAGE.parse(text);
   const start = ensureJsonObject(text);
@@ -189,15 +189,15 @@ export function mergePromptHook(text: string, handler: ClientConfigEntry, place:
   const versioned = isVersioned ? start : setJsoncValue(start, ["version"], version);
   const { length } = getHookEntries(document, event);
   const next = setJsoncValue(versioned, ["hooks", event, length], isGrouped ? { hooks: [handler] } : handler);
-  const added = findSkilletHandlers(next, place);
+  const added = findSkilletHandlers(next, environment);
   if (added.length !== 1 || !isDeepStrictEqual(added[0]?.handler, handler)) throw createHookFormatError();
   return next;
 }
 
 /** Removes only skillet's handlers from a text; a group is removed with its last handler. */
-export function removePromptHook(text: string, place: HookLocation): string {
+export function removePromptHook(text: string, environment: HookLocation): string {
   let next = text;
-  for (let [known] = findSkilletHandlers(next, place); known; [known] = findSkilletHandlers(next, place)) {
+  for (let [known] = findSkilletHandlers(next, environment); known; [known] = findSkilletHandlers(next, environment)) {
     const before = next;
     next = removeJsoncValue(before, known.isAlone ? known.path.slice(0, 3) : known.path);
     if (next === before) throw createHookFormatError();

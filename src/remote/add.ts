@@ -89,8 +89,8 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Pla
     signal,
   } = options;
   const around = resolveEnvironment(options);
-  const place = resolveSkillsDir(around, isProject);
-  if (statIfExists(place.folder)) recoverFolder(place.folder);
+  const skillsDir = resolveSkillsDir(around, isProject);
+  if (statIfExists(skillsDir.folder)) recoverFolder(skillsDir.folder);
   const address = parseSourceAddress(source, { cwd: around.workspace, home: around.home });
   return withStagingFolder(around.skilletHome, async (work) => {
     const supply = await fetchListing(address, work, {
@@ -107,7 +107,7 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Pla
       names.length > 0 ? names.map((name) => findCandidate(name, offer)) : selectOutermost(offer.candidates);
     if (wanted.length === 0) throw createNoSkillsError(supply);
     const chosen = selectDistinct(wanted, refuse);
-    const planning = { supply, place, around, work, locked: readLockedSkills(place), isForced };
+    const planning = { supply, skillsDir, around, work, locked: readLockedSkills(skillsDir), isForced };
     const { additions, problems } = await planAdditions(chosen, planning);
     for (const problem of problems) refuse(problem);
     const signers = createSignerStore(around.skilletHome);
@@ -117,10 +117,10 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Pla
     });
     if (coming.length === 0) return additions;
     if (!(await approve(coming))) return undefined;
-    applySkillsDirChanges({ place, put: coming.map(({ put }) => put), skilletHome: around.skilletHome });
+    applySkillsDirChanges({ skillsDir, put: coming.map(({ put }) => put), skilletHome: around.skilletHome });
     const approvals = createApprovalStore(around.skilletHome);
-    for (const { name } of coming) await approvals.forget(name, join(place.folder, name));
-    if (isProject) await trustApplied(coming, place, createTrustStore(around.skilletHome, listLocations(around)));
+    for (const { name } of coming) await approvals.forget(name, join(skillsDir.folder, name));
+    if (isProject) await trustApplied(coming, skillsDir, createTrustStore(around.skilletHome, listLocations(around)));
     return additions;
   });
 }
@@ -131,7 +131,7 @@ export function isPending(addition: PlannedAddition): addition is PendingSkill {
 
 interface AdditionContext {
   supply: FetchedListing;
-  place: SkillsDir;
+  skillsDir: SkillsDir;
   around: Environment;
   /** A private working folder. */
   work: string;
@@ -142,7 +142,7 @@ interface AdditionContext {
 /** Checks the chosen skills and plans to add them. Returns all problems at once. */
 export async function planAdditions(
   chosen: readonly RemoteCandidate[],
-  { supply, place, around, work, locked, isForced }: AdditionContext,
+  { supply, skillsDir, around, work, locked, isForced }: AdditionContext,
 ): Promise<{ additions: PlannedAddition[]; problems: RefusedSkill[] }> {
   const originals = createBlobCache(around.skilletHome);
   const additions: PlannedAddition[] = [];
@@ -150,9 +150,17 @@ export async function planAdditions(
   for (const candidate of chosen) {
     try {
       const prepared = await prepareCandidate(candidate, supply.fetched, join(work, "skills", candidate.skill.name));
-      const provenance = createProvenance(supply.fetched, candidate.path, { place, around });
+      const provenance = createProvenance(supply.fetched, candidate.path, { skillsDir, around });
       additions.push(
-        await planAddition({ prepared, provenance, place, locked, originals, work: join(work, "merged"), isForced }),
+        await planAddition({
+          prepared,
+          provenance,
+          skillsDir,
+          locked,
+          originals,
+          work: join(work, "merged"),
+          isForced,
+        }),
       );
     } catch (error) {
       if (!(error instanceof SkillError)) throw error;
@@ -208,7 +216,7 @@ export type PlannedAddition = { name: string; prepared: PreparedCandidate } & (
 interface AddRequest {
   prepared: PreparedCandidate;
   provenance: Provenance;
-  place: SkillsDir;
+  skillsDir: SkillsDir;
   locked: LockedSkills;
   originals: BlobCache;
   /** A private folder for the result of merged changes. */
@@ -220,11 +228,11 @@ interface AddRequest {
 
 /** Plans to add a skill. Writes only to `work`. Throws a SkillError if it cannot be added. */
 export async function planAddition(request: AddRequest): Promise<PlannedAddition> {
-  const { prepared, provenance, place, locked, isForced } = request;
+  const { prepared, provenance, skillsDir, locked, isForced } = request;
   const { name, skill, files, digest, tree, folder } = prepared;
   const entry = locked[name];
-  const existing = join(place.folder, name);
-  checkNameClash(name, place, locked);
+  const existing = join(skillsDir.folder, name);
+  checkNameClash(name, skillsDir, locked);
   const put: SkillWrite = {
     name,
     entry: {
@@ -240,7 +248,7 @@ export async function planAddition(request: AddRequest): Promise<PlannedAddition
   const isOther = entry !== undefined && !isSameSource(entry, provenance);
   if (isOther && !isForced) throw createOtherSourceError(name, entry, provenance);
   if (!lstatSync(existing, { throwIfNoEntry: false })) return { name, prepared, is: "new", put, skill };
-  if (!entry) throw createAddedMeanwhileError(name, place) ?? createInTheWayError(name, existing);
+  if (!entry) throw createAddedMeanwhileError(name, skillsDir) ?? createInTheWayError(name, existing);
   if (!isOther) {
     const update = await planUpdate({ ...request, name, entry });
     return { name, prepared, ...(update.is === "up-to-date" ? { ...update, is: "same" } : update) };

@@ -142,7 +142,7 @@ async function planAdoption(
   const folder = checkAdoptableFolder(skill, found, supply !== undefined);
   const name = basename(folder);
   const isProject = skill.origin.scope === "workspace";
-  const place = resolveAdoptedDir(dirname(folder), around, isProject);
+  const skillsDir = resolveAdoptedDir(dirname(folder), around, isProject);
   checkOwnership(skill, folder, around);
   if (existsSync(join(folder, ".git"))) throw createRepositoryError(skill, folder, around);
   const files = readFileTree(folder);
@@ -152,7 +152,7 @@ async function planAdoption(
   if (diffLockedCopy(files, copy.files).length > 0) throw createChangedError(skill);
   const digest = digestTree(files);
   const origin = supply
-    ? await findOriginInSource(supply, name, { place, around, digest })
+    ? await findOriginInSource(supply, name, { skillsDir, around, digest })
     : await findOrigin({ name: skill.name, folder, isUsers: !isProject, tree }, around);
   const base = origin?.base === "as-here" || origin?.base === undefined ? undefined : origin.base;
   const isAsCame = !origin || origin.base === "as-here" || (base && digestTree(base.files) === digest);
@@ -162,7 +162,7 @@ async function planAdoption(
     name,
     skill,
     folder,
-    skillsDir: place,
+    skillsDir,
     entry: {
       ...(origin?.provenance ?? NO_PROVENANCE),
       digest,
@@ -183,11 +183,11 @@ async function planAdoption(
 async function findOriginInSource(
   supply: FetchedListing & { work: string },
   name: string,
-  { place, around, digest }: { place: SkillsDir; around: DiscoverResult["around"]; digest: string },
+  { skillsDir, around, digest }: { skillsDir: SkillsDir; around: DiscoverResult["around"]; digest: string },
 ): Promise<FoundOrigin> {
   const candidate = findCandidate(name, supply.listing);
   const prepared = await prepareCandidate(candidate, supply.fetched, join(supply.work, "skills", name));
-  const { commit, ...provenance } = createProvenance(supply.fetched, candidate.path, { place, around });
+  const { commit, ...provenance } = createProvenance(supply.fetched, candidate.path, { skillsDir, around });
   if (prepared.digest !== digest) return { provenance, foundIn: "" };
   return { provenance: { ...provenance, ...omitUndefined({ commit }) }, foundIn: "", base: "as-here" };
 }
@@ -278,7 +278,7 @@ export function applyAdoptions(
   { home, around, trust, grants, installs }: Pick<DiscoverResult, "home" | "around" | "trust" | "grants" | "installs">,
 ): void {
   const known = new Set(listLocations(around).map(({ path }) => resolveRealPath(path)));
-  for (const [skillsDir, group] of Map.groupBy(adoptions, ({ skillsDir: place }) => place.folder)) {
+  for (const [skillsDir, group] of Map.groupBy(adoptions, ({ skillsDir }) => skillsDir.folder)) {
     // Values granted to this copy remain: it is the same skill, with another record of its origin.
     const owners = group.filter(({ skill }) => {
       const owner = grants.getOwner(skill.name);

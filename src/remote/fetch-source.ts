@@ -69,7 +69,7 @@ function getAddressStem(address: SourceAddress): string {
 export function createProvenance(
   { address, commit }: Pick<FetchedSource, "address" | "commit">,
   path: string,
-  where: { place: SkillsDir; around: Environment },
+  where: { skillsDir: SkillsDir; around: Environment },
 ): Provenance {
   const { ref, ...rest } = address.kind === "git" ? address : { ref: undefined, ...address };
   return {
@@ -78,9 +78,9 @@ export function createProvenance(
   };
 }
 
-function makeSourcePortable(source: string, { place, around }: { place: SkillsDir; around: Environment }): string {
-  const { workspace } = around;
-  if (!place.isProject || !isAbsolute(source) || !isInside(workspace, source)) return source;
+function makeSourcePortable(source: string, where: { skillsDir: SkillsDir; around: Environment }): string {
+  const { workspace } = where.around;
+  if (!where.skillsDir.isProject || !isAbsolute(source) || !isInside(workspace, source)) return source;
   return `.${source.slice(workspace === "/" ? 0 : workspace.length) || "/"}`; // Unchanged text: `//` separates the path inside an archive.
 }
 

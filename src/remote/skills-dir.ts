@@ -129,8 +129,8 @@ export function verifySkills(
 ): VerifyResult[] {
   const around = resolveEnvironment(options);
   const stamps = options.isFull ? undefined : createFingerprintCache(around.skilletHome);
-  return listLockedDirs(around, options.isProject ?? false).flatMap((place) =>
-    Object.entries(readLockedSkills(place)).map(([name, entry]) => verifySkill(place, name, entry, stamps)),
+  return listLockedDirs(around, options.isProject ?? false).flatMap((skillsDir) =>
+    Object.entries(readLockedSkills(skillsDir)).map(([name, entry]) => verifySkill(skillsDir, name, entry, stamps)),
   );
 }
 
@@ -146,12 +146,12 @@ export type VerifyResult = { name: string } & (
 
 /** Compares one skill with its lock file. `stamps`: cached fingerprints, so that untouched files need not be read. */
 export function verifySkill(
-  place: SkillsDir,
+  skillsDir: SkillsDir,
   name: string,
   entry: LockedSkill,
   stamps?: FingerprintCache,
 ): VerifyResult {
-  const folder = join(place.folder, name);
+  const folder = join(skillsDir.folder, name);
   const isMissing = () => !lstatSync(folder, { throwIfNoEntry: false });
   if (stamps) {
     const state = readFolderLockState(folder, entry, stamps);
@@ -169,9 +169,9 @@ export function verifySkill(
 }
 
 /** Lists the skills in a folder that are not in its lock file. */
-export function listUnlocked(place: SkillsDir, locked: ReadonlySet<string>): string[] {
-  if (!statIfExists(place.folder)?.isDirectory()) return [];
-  return readdirSync(place.folder, { withFileTypes: true })
+export function listUnlocked(skillsDir: SkillsDir, locked: ReadonlySet<string>): string[] {
+  if (!statIfExists(skillsDir.folder)?.isDirectory()) return [];
+  return readdirSync(skillsDir.folder, { withFileTypes: true })
     .filter((entry) => !entry.name.startsWith(".") && !locked.has(entry.name))
     .filter((entry) => entry.isDirectory() || entry.isSymbolicLink() || /\.(?:md|ya?ml)$/i.test(entry.name))
     .map(({ name }) => name)
@@ -191,7 +191,7 @@ export interface SkillWrite {
 }
 
 interface SkillsDirChanges {
-  place: SkillsDir;
+  skillsDir: SkillsDir;
   put?: readonly SkillWrite[];
   /** Names, each with the digest of the existing skill. */
   remove?: Readonly<Record<string, string | undefined>>;
@@ -202,16 +202,16 @@ interface SkillsDirChanges {
  * Writes skills to their folder and removes others, with the lock file, all or nothing. Throws a SkillError; nothing
  * changed then. It also stops if a skill changed since it was checked, so that no recent edit is lost.
  */
-export function applySkillsDirChanges({ place, put = [], remove = {}, skilletHome }: SkillsDirChanges): void {
+export function applySkillsDirChanges({ skillsDir, put = [], remove = {}, skilletHome }: SkillsDirChanges): void {
   const originals = createBlobCache(skilletHome);
   for (const one of put)
-    for (const { files, tree } of one.originals) originals.store(files, createTreeReader(tree), place.folder);
+    for (const { files, tree } of one.originals) originals.store(files, createTreeReader(tree), skillsDir.folder);
   const expected = [...put.map(({ name, before }) => [name, before] as const), ...Object.entries(remove)];
   let unneeded: string[] = [];
-  applyOrExplain(place, put, {
-    skillsDir: place.folder,
+  applyOrExplain(skillsDir, put, {
+    skillsDir: skillsDir.folder,
     items: put.map(({ name, folder }) => ({ name, source: "ref", folder, canMove: true })),
-    remove: Object.keys(remove).filter((name) => isPresent(join(place.folder, name))),
+    remove: Object.keys(remove).filter((name) => isPresent(join(skillsDir.folder, name))),
     replaceable: put.flatMap(({ name, before }) => (before === undefined ? [] : name)),
     isDurable: true,
     isReal: true,
@@ -230,28 +230,28 @@ export function applySkillsDirChanges({ place, put = [], remove = {}, skilletHom
       },
       // Only now can no process write to the replaced folders: one that changed since it was checked is restored.
       onMoved(gone) {
-        for (const [name, digest] of expected) checkUnchanged(digestInstalled(gone(name)), digest, place, name);
+        for (const [name, digest] of expected) checkUnchanged(digestInstalled(gone(name)), digest, skillsDir, name);
       },
     },
   });
-  originals.release(unneeded, place.folder);
-  const written = put.map(({ name }) => join(place.folder, name));
+  originals.release(unneeded, skillsDir.folder);
+  const written = put.map(({ name }) => join(skillsDir.folder, name));
   createOwnFolders(skilletHome).markChanged(written, "update"); // Not an edit by the user, wherever the folder is.
 }
 
-function applyOrExplain(place: SkillsDir, put: readonly SkillWrite[], application: FolderChange): void {
+function applyOrExplain(skillsDir: SkillsDir, put: readonly SkillWrite[], application: FolderChange): void {
   try {
     applyFolderChange(application);
   } catch (error) {
     const name = error instanceof SkillInstallationError && isInTheWay(error.cause) ? error.skillName : undefined;
     const isNew = put.some((one) => one.name === name && one.before === undefined);
-    throw (isNew && createAddedMeanwhileError(name ?? "", place)) || error;
+    throw (isNew && createAddedMeanwhileError(name ?? "", skillsDir)) || error;
   }
 }
 
 /** Returns an error if another process added the skill after it was checked as missing. */
-export function createAddedMeanwhileError(name: string, place: SkillsDir): SkillError | undefined {
-  if (!readLockedSkills(place)[name]) return undefined;
+export function createAddedMeanwhileError(name: string, skillsDir: SkillsDir): SkillError | undefined {
+  if (!readLockedSkills(skillsDir)[name]) return undefined;
   return new SkillError("changed", {
     message: `"${name}" was added by another process in the meantime`,
     fix: "try again",
@@ -266,10 +266,10 @@ function createTreeReader(tree: FileTree): (path: string) => Uint8Array {
   return (path) => tree.get(path)?.bytes ?? new Uint8Array();
 }
 
-function checkUnchanged(now: string | undefined, before: string | undefined, place: SkillsDir, name: string): void {
+function checkUnchanged(now: string | undefined, before: string | undefined, skillsDir: SkillsDir, name: string): void {
   if (now === before) return;
   throw new SkillError("resource-changed", {
-    message: `${join(place.folder, name)} changed while it was checked`,
+    message: `${join(skillsDir.folder, name)} changed while it was checked`,
     fix: "try again when no other program writes to it",
   });
 }

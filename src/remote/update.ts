@@ -46,7 +46,7 @@ export interface UpdateDifference {
 export interface UpdateRequest {
   name: string;
   entry: LockedSkill;
-  place: SkillsDir;
+  skillsDir: SkillsDir;
   /** The current version in the source. */
   prepared: PreparedCandidate;
   provenance: Provenance;
@@ -61,10 +61,10 @@ export interface UpdateRequest {
 
 /** Plans the update of a skill, keeping the user's changes. Writes only to `work`. */
 export async function planUpdate(request: UpdateRequest): Promise<UpdatePlan> {
-  const { name, entry, place, prepared, originals, base } = request;
+  const { name, entry, skillsDir, prepared, originals, base } = request;
   const { digest, files } = base ?? entry.upstream ?? entry;
   const upstream = { digest, files };
-  const folder = join(place.folder, name);
+  const folder = join(skillsDir.folder, name);
   const before = digestInstalled(folder); // Computed first: a write between the two reads is then detected before anything is replaced.
   const ours = before === undefined ? undefined : readTree(folder);
   const isAsFollowed = prepared.digest === upstream.digest && request.provenance.ref === entry.ref;
@@ -134,12 +134,12 @@ async function createUpdatedEntry(
  * Writes the merged skill. Throws if it is not a valid skill of that name: two edits that fit line by line can still
  * break it.
  */
-function writeMergedSkill({ name, work, place }: UpdateRequest, tree: FileTree, ours: FileTree = new Map()) {
+function writeMergedSkill({ name, work, skillsDir }: UpdateRequest, tree: FileTree, ours: FileTree = new Map()) {
   const folder = join(work, name);
   writeTree(folder, tree);
   // Keeps the permissions of a file that others may not read.
   for (const [path, file] of tree) {
-    const stats = ours.get(path) === file && lstatSync(join(place.folder, name, path), { throwIfNoEntry: false });
+    const stats = ours.get(path) === file && lstatSync(join(skillsDir.folder, name, path), { throwIfNoEntry: false });
     if (stats) chmodSync(join(folder, path), stats.mode & 0o775);
   }
   const read = readFolderSkill(folder, { scope: "installed", source: "installed" });

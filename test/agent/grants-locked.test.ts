@@ -20,7 +20,7 @@ async function add(scene: Scene, source: string, path?: string): Promise<void> {
   const before = digestInstalled(join(dirOf(scene), "x"));
   const put = await putOf("x", join(given, "x"), { source, ...(path === undefined ? {} : { path }) }, before);
   applySkillsDirChanges({
-    place: { folder: dirOf(scene), isProject: false, shown: "" },
+    skillsDir: { folder: dirOf(scene), isProject: false, shown: "" },
     put: [put],
     skilletHome: scene.home,
   });
@@ -29,7 +29,7 @@ async function add(scene: Scene, source: string, path?: string): Promise<void> {
 function remove(scene: Scene): void {
   const x = digestInstalled(join(dirOf(scene), "x"));
   applySkillsDirChanges({
-    place: { folder: dirOf(scene), isProject: false, shown: "" },
+    skillsDir: { folder: dirOf(scene), isProject: false, shown: "" },
     remove: { x },
     skilletHome: scene.home,
   });

@@ -155,14 +155,14 @@ describe("a lock that", () => {
   });
 
   it("would be too large to read again is not written", () => {
-    const place = { folder: temporaryFolder({ "x/SKILL.md": skillText("x") }), isProject: false, shown: "" };
+    const skillsDir = { folder: temporaryFolder({ "x/SKILL.md": skillText("x") }), isProject: false, shown: "" };
     const given = temporaryFolder({ "y/SKILL.md": skillText("y") });
     const entry = { ...entryFor(join(given, "y")), source: `/${"x".repeat(65 * 1024 * 1024)}` };
     const put = [{ name: "y", entry, folder: join(given, "y"), originals: [] }];
-    expect(() => applySkillsDirChanges({ place, put, skilletHome: temporaryFolder() })).toThrow(
+    expect(() => applySkillsDirChanges({ skillsDir, put, skilletHome: temporaryFolder() })).toThrow(
       /could not be read again/,
     );
-    expect(readdirSync(place.folder)).toEqual(["x"]);
+    expect(readdirSync(skillsDir.folder)).toEqual(["x"]);
   });
 });
 

@@ -103,9 +103,9 @@ describe("skillet doctor", () => {
     const at = place("setInterval(() => {}, 1000);");
     await at.connect("cursor");
     const connection = { home: at.home, workspace: at.project, env: { HOME: at.home }, platform: process.platform };
-    const state = await readConnection({ client: "cursor", scope: "user", place: connection, name: "skillet" });
+    const state = await readConnection({ client: "cursor", scope: "user", environment: connection, name: "skillet" });
     const program = { command: process.execPath, args: [BIN] };
-    const context = { place: connection, skilletHome: join(at.home, ".skillet"), program, seconds: 0.5 };
+    const context = { environment: connection, skilletHome: join(at.home, ".skillet"), program, seconds: 0.5 };
     expect(await checkConnections([{ client: "cursor", scope: "user", state }], context)).toEqual([
       {
         server: { state: "fails", detail: expect.any(String) },

@@ -58,7 +58,7 @@ function scene(): Scene {
   return {
     ...{ root, around, skillsDir: join(around.skilletHome, "installed") },
     async add(source, { isForced = false, conflicts, isProject = false } = {}) {
-      const place = resolveSkillsDir(around, isProject);
+      const skillsDir = resolveSkillsDir(around, isProject);
       return withStagingFolder(around.skilletHome, async (work) => {
         const supply = await fetchListing({ kind: "folder", path: join(root, source) }, work, { env: {} });
         const prepared = await prepareCandidate(
@@ -66,20 +66,20 @@ function scene(): Scene {
           supply.fetched,
           join(work, "skills/x"),
         );
-        const provenance = createProvenance(supply.fetched, prepared.path, { place, around });
+        const provenance = createProvenance(supply.fetched, prepared.path, { skillsDir, around });
         const originals = createBlobCache(around.skilletHome);
-        const locked = readLockedSkills(place);
+        const locked = readLockedSkills(skillsDir);
         const planned = await planAddition({
           prepared,
           provenance,
-          place,
+          skillsDir,
           locked,
           originals,
           work: join(work, "merged"),
           isForced,
           conflicts,
         });
-        if ("put" in planned) applySkillsDirChanges({ place, put: [planned.put], skilletHome: around.skilletHome });
+        if ("put" in planned) applySkillsDirChanges({ skillsDir, put: [planned.put], skilletHome: around.skilletHome });
         return planned;
       });
     },
@@ -184,9 +184,9 @@ describe("[S-33] adding a skill", () => {
       kind: "folder",
       path: join(one.around.workspace, "vendor"),
     });
-    const place = resolveSkillsDir(one.around, true);
+    const skillsDir = resolveSkillsDir(one.around, true);
     const archive = { kind: "archive", location: join(one.around.workspace, "v.zip"), inside: "x" } as const;
-    const { source } = createProvenance({ address: archive }, "", { place, around: one.around });
+    const { source } = createProvenance({ address: archive }, "", { skillsDir, around: one.around });
     expect(source).toBe("./v.zip//x");
     expect(getLockedAddress({ source, digest: "", files: {}, grants: [] }, one.around)).toEqual(archive);
   });
@@ -195,9 +195,9 @@ describe("[S-33] adding a skill", () => {
     const one = scene();
     await one.add("a");
     writeFiles(one.skillsDir, { "crept/SKILL.md": "", "flat.md": "", "notes.txt": "", ".hidden/SKILL.md": "" });
-    const place = resolveSkillsDir(one.around, false);
-    expect(listUnlocked(place, new Set(["x"]))).toEqual(["crept", "flat.md"]);
-    expect(listUnlocked({ ...place, folder: join(one.skillsDir, "flat.md") }, new Set())).toEqual([]);
+    const skillsDir = resolveSkillsDir(one.around, false);
+    expect(listUnlocked(skillsDir, new Set(["x"]))).toEqual(["crept", "flat.md"]);
+    expect(listUnlocked({ ...skillsDir, folder: join(one.skillsDir, "flat.md") }, new Set())).toEqual([]);
   });
 });
 

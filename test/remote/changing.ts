@@ -70,7 +70,7 @@ async function carryOut({ skillsDir, home, put = {}, remove = {}, killAt }: Orde
   const steps = countSteps(killAt);
   try {
     applySkillsDirChanges({
-      place: { folder: skillsDir, isProject: false, shown: "" },
+      skillsDir: { folder: skillsDir, isProject: false, shown: "" },
       put: puts,
       remove,
       skilletHome: home,

@@ -32,7 +32,7 @@ interface Scene {
   root: string;
   skillsDir: string;
   home: string;
-  place: { folder: string; isProject: boolean; shown: string };
+  dir: { folder: string; isProject: boolean; shown: string };
   /** `x` gives way to another one, `z` goes, `y` comes, and `kept` stays. */
   orders: Orders;
 }
@@ -57,22 +57,22 @@ function scene(root = realpathSync(temporaryFolder())): Scene {
     put: { x: { folder: join(root, "given/x"), before: at("x") }, y: { folder: join(root, "given/y") } },
     remove: { z: at("z") },
   };
-  return { root, skillsDir, home, place: { folder: skillsDir, isProject: false, shown: "" }, orders };
+  return { root, skillsDir, home, dir: { folder: skillsDir, isProject: false, shown: "" }, orders };
 }
 
 /** Carries the orders out in this process. */
-async function carryOut({ place, home, orders: { put = {}, remove = {} } }: Scene): Promise<void> {
+async function carryOut({ dir, home, orders: { put = {}, remove = {} } }: Scene): Promise<void> {
   const puts = await Promise.all(
     Object.entries(put).map(async ([name, { folder, before }]) => await putOf(name, folder, {}, before)),
   );
-  applySkillsDirChanges({ place, put: puts, remove, skilletHome: home });
+  applySkillsDirChanges({ skillsDir: dir, put: puts, remove, skilletHome: home });
 }
 
 /** Whether every skill is as the lock says, and the lock says every skill. */
-function agrees({ place, skillsDir }: Scene): boolean {
+function agrees({ dir, skillsDir }: Scene): boolean {
   const lock = lockIn(skillsDir) ?? {};
   const names = readdirSync(skillsDir).filter((name) => !name.includes("skills.lock") && !name.startsWith("."));
-  const isEach = Object.entries(lock).every(([name, entry]) => verifySkill(place, name, entry).is === "unchanged");
+  const isEach = Object.entries(lock).every(([name, entry]) => verifySkill(dir, name, entry).is === "unchanged");
   return isEach && names.sort().join() === Object.keys(lock).sort().join();
 }
 
@@ -103,7 +103,7 @@ describe("a change of a folder of skills", () => {
     const old = lock?.["x"]?.files ?? {};
     expect(originals.read(old)?.size).toBe(2);
     applySkillsDirChanges({
-      place: one.place,
+      skillsDir: one.dir,
       remove: { x: digestInstalled(join(one.skillsDir, "x")) },
       skilletHome: one.home,
     });
@@ -114,8 +114,8 @@ describe("a change of a folder of skills", () => {
   it("makes the folder and its lock where there is none", async () => {
     const { root, home } = scene();
     const folder = join(root, "project/.agents/skills");
-    const place = { folder, isProject: true, shown: "" };
-    applySkillsDirChanges({ place, put: [await putOf("y", join(root, "given/y"))], skilletHome: home });
+    const dir = { folder, isProject: true, shown: "" };
+    applySkillsDirChanges({ skillsDir: dir, put: [await putOf("y", join(root, "given/y"))], skilletHome: home });
     expect(Object.keys(lockIn(folder) ?? {})).toEqual(["y"]);
   });
 
@@ -126,9 +126,9 @@ describe("a change of a folder of skills", () => {
     const given = join(root, "given/x");
     writeFiles(given, { ".hg/store": "data", ".svn/x": "", "docs/a/b.md": "b" });
     chmodSync(join(given, "docs/a/b.md"), 0o600);
-    const place = { folder: skillsDir, isProject: true, shown: "" };
-    applySkillsDirChanges({ place, put: [await putOf("x", given)], skilletHome: home });
-    expect(verifySkill(place, "x", lockIn(skillsDir)?.["x"] ?? (await putOf("x", given)).entry)).toEqual({
+    const dir = { folder: skillsDir, isProject: true, shown: "" };
+    applySkillsDirChanges({ skillsDir: dir, put: [await putOf("x", given)], skilletHome: home });
+    expect(verifySkill(dir, "x", lockIn(skillsDir)?.["x"] ?? (await putOf("x", given)).entry)).toEqual({
       name: "x",
       is: "unchanged",
     });
@@ -271,7 +271,7 @@ describe("a change whose process is killed", () => {
     const before = lockIn(one.skillsDir);
     await changing({ ...one.orders, killAt: 20 });
     const next = temporaryFolder({ "n/SKILL.md": skillText("n") });
-    applySkillsDirChanges({ place: one.place, put: [await putOf("n", join(next, "n"))], skilletHome: one.home });
+    applySkillsDirChanges({ skillsDir: one.dir, put: [await putOf("n", join(next, "n"))], skilletHome: one.home });
     expect(lockIn(one.skillsDir)).toMatchObject({ ...before, n: {} });
     expect(agrees(one)).toBe(true);
   });

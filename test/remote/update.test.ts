@@ -44,10 +44,14 @@ async function scene(): Promise<Scene> {
   const root = realpathSync(temporaryFolder());
   const [home, skillsDir] = [root, join(root, "installed")];
   const folder = join(skillsDir, "x");
-  const place = { folder: skillsDir, isProject: false, shown: "" };
+  const dir = { folder: skillsDir, isProject: false, shown: "" };
   writeFiles(join(root, "given/x"), FILES);
   const provenance = { source: "/source", ref: "main", commit: "1" };
-  applySkillsDirChanges({ place, put: [await putOf("x", join(root, "given/x"), provenance)], skilletHome: home });
+  applySkillsDirChanges({
+    skillsDir: dir,
+    put: [await putOf("x", join(root, "given/x"), provenance)],
+    skilletHome: home,
+  });
   let count = 0;
   const plan: Scene["plan"] = async (files, more = {}) => {
     const from = join(root, `from-${++count}`);
@@ -64,7 +68,7 @@ async function scene(): Promise<Scene> {
     return await planUpdate({
       name: "x",
       entry: lockIn(skillsDir)?.["x"] ?? (await putOf("x", folder)).entry,
-      place,
+      skillsDir: dir,
       prepared: await prepareCandidate({ skill: read.skill, path: "x" }, fetched, join(root, `prepared-${count}`)),
       provenance: { ...provenance, commit: String(count + 1) },
       originals: createBlobCache(home),
@@ -76,10 +80,10 @@ async function scene(): Promise<Scene> {
     ...{ folder, home, skillsDir, plan },
     async update(files, more) {
       const planned = await plan(files, more);
-      if (planned.is === "update") applySkillsDirChanges({ place, put: [planned.put], skilletHome: home });
+      if (planned.is === "update") applySkillsDirChanges({ skillsDir: dir, put: [planned.put], skilletHome: home });
       const entry = lockIn(skillsDir)?.["x"];
       if (planned.is === "update")
-        expect(entry && verifySkill(place, "x", entry)).toEqual({ name: "x", is: "unchanged" });
+        expect(entry && verifySkill(dir, "x", entry)).toEqual({ name: "x", is: "unchanged" });
       return planned;
     },
     edit(path, text, isAgreed = false) {
@@ -166,7 +170,7 @@ describe("an update", () => {
     one.edit("notes.md", `${at(0, "MINE")}\n`, isAgreed);
     const before = everything(one.skillsDir);
     const done = await one.update(NEWER);
-    expect(done).toMatchObject({ is: "conflict", conflicts: [{ path: "notes.md", why: "both-changed" }] });
+    expect(done).toMatchObject({ is: "conflict", conflicts: [{ path: "notes.md", reason: "both-changed" }] });
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
@@ -262,8 +266,8 @@ describe("an update", () => {
     if (planned.is !== "update") throw new Error(planned.is);
     appendFileSync(join(one.folder, "notes.md"), "mine\n");
     const before = everything(one.skillsDir);
-    const place = { folder: one.skillsDir, isProject: false, shown: "" };
-    expect(() => applySkillsDirChanges({ place, put: [planned.put], skilletHome: one.home })).toThrow(
+    const dir = { folder: one.skillsDir, isProject: false, shown: "" };
+    expect(() => applySkillsDirChanges({ skillsDir: dir, put: [planned.put], skilletHome: one.home })).toThrow(
       /changed while it was checked/,
     );
     expect(everything(one.skillsDir)).toEqual(before);

@@ -129,8 +129,8 @@ async function addFromSource(context: CommandContext<AddOptions>): Promise<numbe
     });
   }
   if (options.to !== undefined) checkClients(options.to, options.json ?? false);
-  const { place } = openLockedDir(resolveCommandEnvironment(io, options), options.project ?? false);
-  const locked = readLockedSkills(place);
+  const { skillsDir } = openLockedDir(resolveCommandEnvironment(io, options), options.project ?? false);
+  const locked = readLockedSkills(skillsDir);
   const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
   const { around } = found;
@@ -144,7 +144,7 @@ async function addFromSource(context: CommandContext<AddOptions>): Promise<numbe
     const refused: RefusedSkill[] = [];
     const verdicts = createListingVerdicts(supply.fetched, work);
     const chosen = await chooseCandidates(io, supply, names, { found, options, refused, verdicts });
-    const planning = { supply, place, around, work, locked, isForced: options.force ?? false };
+    const planning = { supply, skillsDir, around, work, locked, isForced: options.force ?? false };
     const { additions, problems } = await planAdditions(chosen, planning);
     refused.push(...problems);
     const [first] = refused;
@@ -154,7 +154,7 @@ async function addFromSource(context: CommandContext<AddOptions>): Promise<numbe
       io,
       options,
       found,
-      place,
+      skillsDir,
       work,
       verb: "Add",
       notes,
@@ -325,12 +325,12 @@ function parseCandidateAnswer(answer: string, candidates: readonly RemoteCandida
 async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Promise<number> {
   const around = resolveCommandEnvironment(io, options);
   const locked = openLockedDir(around, options.project ?? false);
-  const { place } = locked;
+  const { skillsDir } = locked;
   const entries = findLockedSkills(locked, args);
   if (entries.length === 0)
     throw new SkillError("lock-missing", { message: "There is no lock file", fix: formatNothingAdded(locked) });
   const stamps = createFingerprintCache(around.skilletHome);
-  const verified = entries.map(([name, entry]) => verifySkill(place, name, entry, stamps));
+  const verified = entries.map(([name, entry]) => verifySkill(skillsDir, name, entry, stamps));
   const wrong = verified.filter(({ is }) => is !== "unchanged" && is !== "missing");
   const missing = entries.filter(([name]) => verified.some((one) => one.name === name && one.is === "missing"));
   const outcome: FrozenOutcome = { count: entries.length, wrong, added: [], problems: [] };
@@ -339,14 +339,14 @@ async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Pro
   const signers = createSignerStore(around.skilletHome);
   const mustBeSigned = ({ requireSignature }: LockedSkill) => options.requireSignature || requireSignature === true;
   const there = entries.filter(([name, entry]) => mustBeSigned(entry) && !missing.some(([other]) => other === name));
-  const unsigned = there.flatMap(([name]) => checkFrozenSignature(name, join(place.folder, name), signers));
+  const unsigned = there.flatMap(([name]) => checkFrozenSignature(name, join(skillsDir.folder, name), signers));
   if (unsigned.length > 0) return finish({ problems: unsigned });
   const allowPrivate = options.allowPrivateAddresses ?? false;
   const adding = async (work: string) => {
     const fetched = await fetchWithProgress(io, "the locked skills", (signal) =>
       refetchSkills(missing, {
         ...{ around, work, env: io.env, signal, isPinned: true },
-        ...{ allowPrivate, isUntyped: place.isProject },
+        ...{ allowPrivate, isUntyped: skillsDir.isProject },
       }),
     );
     const found = missing.map(([name, entry]) => ({ name, ...matchLocked(entry, fetched.get(name)) }));
@@ -355,7 +355,7 @@ async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Pro
     );
     if (problems.length > 0) return finish({ problems });
     const put = found.flatMap(({ put: one }) => one ?? []);
-    if (put.length > 0 && !options.dryRun) applySkillsDirChanges({ place, put, skilletHome: around.skilletHome });
+    if (put.length > 0 && !options.dryRun) applySkillsDirChanges({ skillsDir, put, skilletHome: around.skilletHome });
     return finish({ added: put.map(({ name }) => name) });
   };
   return explainInterruption("nothing was added", () => withStagingFolder(around.skilletHome, adding));
@@ -411,11 +411,11 @@ interface FrozenReportContext {
   locked: LockedSkillsDir;
 }
 
-function reportFrozen(outcome: FrozenOutcome, { io, options, locked: { place } }: FrozenReportContext): number {
+function reportFrozen(outcome: FrozenOutcome, { io, options, locked: { skillsDir } }: FrozenReportContext): number {
   const { wrong, added, problems, count: all } = outcome;
   if (options.json) {
     printJson(io.stdout, {
-      folder: place.folder,
+      folder: skillsDir.folder,
       isDryRun: options.dryRun ?? false,
       added,
       wrong: wrong.map(toVerifyJson),

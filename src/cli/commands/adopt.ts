@@ -153,13 +153,13 @@ function formatAdoptionOrigin({ entry, foundIn }: Adoption, size: number): strin
   return `${said}${foundIn === undefined ? "" : ` (from ${foundIn})`}`;
 }
 
-function toAdoptionJson({ name, folder, skillsDir: place, entry, foundIn, copy, findings, links }: Adoption): object {
+function toAdoptionJson({ name, folder, skillsDir, entry, foundIn, copy, findings, links }: Adoption): object {
   const { source, path, ref, commit, digest, grants } = entry;
   return {
     name,
     folder,
-    lock: join(place.folder, LOCK_FILE),
-    isProject: place.isProject,
+    lock: join(skillsDir.folder, LOCK_FILE),
+    isProject: skillsDir.isProject,
     ...(source === LOCAL_SOURCE ? {} : { source, path, ref, commit }),
     foundIn,
     digest,
@@ -189,7 +189,7 @@ function printAdopted(out: Printer, adopted: readonly Adoption[], { found, isDry
     const names = formatSkillNames(group.map(({ name }) => name));
     out.line`${out.green("✓")} adopted: ${names} ${out.dim(`in ${formatDisplayPath(folder, found.around)}`)}`;
   }
-  const project = adopted.every(({ skillsDir: place }) => place.isProject) ? " --project" : "";
+  const project = adopted.every(({ skillsDir }) => skillsDir.isProject) ? " --project" : "";
   const local = adopted.filter(({ entry }) => entry.source === LOCAL_SOURCE).length;
   if (local < adopted.length) out.line`  check for updates: ${out.cyan(`skillet outdated${project}`)}`;
   if (local > 0)

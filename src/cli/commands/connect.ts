@@ -96,8 +96,8 @@ async function connectOrList({ io, options, args }: CommandContext<ConnectComman
   }
   const around = resolveCommandEnvironment(io, options);
   const scope: ConfigScope = options.project ? "project" : "user";
-  const place = { ...around, env: io.env, platform: process.platform };
-  const at: ConnectionTarget = { client, scope, place, name: checkServerName(options) };
+  const environment = { ...around, env: io.env, platform: process.platform };
+  const at: ConnectionTarget = { client, scope, environment, name: checkServerName(options) };
   const records = createConnectionStore(around.skilletHome);
   const problem = records.problem();
   if (problem !== undefined) {

@@ -139,13 +139,13 @@ export interface CheckedClient {
 
 /** Reads the configuration of each client and starts its server and its hook. */
 export async function readConnectionFacts(io: CommandIo, { around }: DiscoverResult): Promise<CheckedClient[]> {
-  const place = { ...around, env: io.env, platform: process.platform };
-  const all = await readConnections(place, createConnectionStore(around.skilletHome).entries());
+  const environment = { ...around, env: io.env, platform: process.platform };
+  const all = await readConnections(environment, createConnectionStore(around.skilletHome).entries());
   const facts = all.filter(
     ({ isFound, state }) => isConnected(state) || (isFound && findConnectionProblem(state) !== undefined),
   );
   if (facts.length === 0) return [];
-  const context = { place, skilletHome: around.skilletHome, program: getOwnProgram() };
+  const context = { environment, skilletHome: around.skilletHome, program: getOwnProgram() };
   const checks = await runWithWaitIndicator(io, "starting the servers and hooks of clients", () =>
     runUntilInterrupted(io, (signal) => checkConnections(facts, { ...context, signal })),
   );
@@ -213,11 +213,11 @@ const MAX_SCANNED = 1000;
 export async function collectRemoteSkillFacts(found: DiscoverResult): Promise<RemoteSkillFacts> {
   const stamps = createFingerprintCache(found.home);
   const places = openAllLockedDirs(found);
-  const lockMismatches = places.flatMap(({ place, skills }) => [
+  const lockMismatches = places.flatMap(({ skillsDir, skills }) => [
     ...skills
-      .filter(([name, entry]) => verifySkill(place, name, entry, stamps).is !== "unchanged")
+      .filter(([name, entry]) => verifySkill(skillsDir, name, entry, stamps).is !== "unchanged")
       .map(([name]) => name),
-    ...(needsTrust(place) ? [] : listUnlocked(place, new Set(skills.map(([name]) => name)))),
+    ...(needsTrust(skillsDir) ? [] : listUnlocked(skillsDir, new Set(skills.map(([name]) => name)))),
   ]);
   const foreign = found.catalog.skills.filter(({ origin }) => origin.file !== undefined && origin.scope !== "bundled");
   const findings = { high: 0, medium: 0, low: 0 };

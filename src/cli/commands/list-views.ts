@@ -38,20 +38,20 @@ export async function listAddedSkills({ io, options }: CommandContext<object>): 
   const isConfigured = printConfigurationWarnings(io, found);
   const { catalog } = found;
   const stamps = createFingerprintCache(around.skilletHome);
-  const rows = places.flatMap(({ place, skills }) => {
-    const { isProject } = place;
+  const rows = places.flatMap(({ skillsDir, skills }) => {
+    const { isProject } = skillsDir;
     const locked = skills.map(([name, entry]) => {
       const { files: _files, upstream: _upstream, ...rest } = entry;
       const skill = catalog.find(name);
       const isOn = skill === undefined || enabledPolicy(skill, found) === undefined;
-      const state = verifySkill(place, name, entry, stamps).is;
-      const facts = { name, folder: place.folder, isProject, ...rest, isEdited: hasLocalEdits(entry) };
+      const state = verifySkill(skillsDir, name, entry, stamps).is;
+      const facts = { name, folder: skillsDir.folder, isProject, ...rest, isEdited: hasLocalEdits(entry) };
       return { ...facts, isEnabled: isOn, state };
     });
-    const unlocked = needsTrust(place) ? [] : listUnlocked(place, new Set(skills.map(([name]) => name)));
+    const unlocked = needsTrust(skillsDir) ? [] : listUnlocked(skillsDir, new Set(skills.map(([name]) => name)));
     return [
       ...locked,
-      ...unlocked.map((name) => ({ name, folder: place.folder, isProject, state: "unlocked" as const })),
+      ...unlocked.map((name) => ({ name, folder: skillsDir.folder, isProject, state: "unlocked" as const })),
     ];
   });
   rows.sort((a, b) => Number(a.isProject) - Number(b.isProject) || compareText(a.name, b.name));

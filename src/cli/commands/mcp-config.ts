@@ -311,16 +311,16 @@ export interface ConnectionFacts {
 
 /** Reads the connections of all clients in the user scope, and those that are connected in the project. */
 export async function readConnections(
-  place: McpClientEnvironment,
+  environment: McpClientEnvironment,
   records: Readonly<Record<string, ConnectionRecord>>,
 ): Promise<ConnectionFacts[]> {
   const facts: ConnectionFacts[] = [];
   for (const [client, row] of Object.entries(MCP_CLIENTS)) {
-    const isFound = existsSync(row.folder(place)) || isInPath(row.program, place);
+    const isFound = existsSync(row.folder(environment)) || isInPath(row.program, environment);
     for (const scope of ["user", "project"] as const) {
-      const name = (await findServerName({ client, scope, place })) ?? "skillet";
-      const state = await readConnection({ client, scope, place, name }, records);
-      const isSame = scope === "project" && row.user(place) === row.project(place);
+      const name = (await findServerName({ client, scope, environment })) ?? "skillet";
+      const state = await readConnection({ client, scope, environment, name }, records);
+      const isSame = scope === "project" && row.user(environment) === row.project(environment);
       if (scope === "user" || (!isSame && isConnected(state)))
         facts.push({ client, title: row.title, scope, isFound, state });
     }
@@ -335,8 +335,8 @@ export function isConnected({ server, hook }: ConnectionState): boolean {
 /** Lists the clients on this machine with their connections. */
 export async function listConnections(io: CommandIo, options: CommonOptions): Promise<number> {
   const around = resolveCommandEnvironment(io, options);
-  const place = { ...around, env: io.env, platform: process.platform };
-  const all = await readConnections(place, createConnectionStore(around.skilletHome).entries());
+  const environment = { ...around, env: io.env, platform: process.platform };
+  const all = await readConnections(environment, createConnectionStore(around.skilletHome).entries());
   const facts = all.filter(({ isFound, scope, state }) => isFound || scope === "project" || isConnected(state));
   if (options.json) {
     printJson(io.stdout, { clients: all.map(toConnectionJson) });

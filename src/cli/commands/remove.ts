@@ -46,7 +46,7 @@ interface RemoveOptions {
 /** A skill to remove: with its folder or, for an adopted one, only from the lock file. */
 interface SkillRemoval {
   name: string;
-  place: SkillsDir;
+  skillsDir: SkillsDir;
   entry: LockedSkill;
   digest: string | undefined;
   isKept: boolean;
@@ -61,21 +61,22 @@ async function removeSkills({ io, options, args }: CommandContext<RemoveOptions>
   refuseAmbiguous(chosen);
   const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
-  const all = chosen.flatMap(({ locked: { place }, entries }) =>
+  const all = chosen.flatMap(({ locked: { skillsDir }, entries }) =>
     entries.map(([name, entry]): SkillRemoval => {
       const isKept = entry.adopted === true && (options.keep ?? false);
-      return { name, place, entry, digest: digestInstalled(join(place.folder, name)), isKept };
+      return { name, skillsDir, entry, digest: digestInstalled(join(skillsDir.folder, name)), isKept };
     }),
   );
   const going = await decideRemovals(all, { io, options, found });
   refuseEdited(going, options);
   if (!options.dryRun)
-    for (const [place, group] of Map.groupBy(going, (one) => one.place)) await applyRemovals(place, group, found);
+    for (const [skillsDir, group] of Map.groupBy(going, (one) => one.skillsDir))
+      await applyRemovals(skillsDir, group, found);
   const [first] = chosen;
   if (options.json) {
     const removed = going.map(({ name }) => name);
     const kept = going.flatMap(({ name, isKept }) => (isKept ? name : []));
-    const facts = { folder: first?.locked.place.folder, isDryRun: options.dryRun ?? false, removed };
+    const facts = { folder: first?.locked.skillsDir.folder, isDryRun: options.dryRun ?? false, removed };
     printJson(io.stdout, { ...facts, ...(kept.length > 0 ? { kept } : {}) });
   } else printRemoved(io, going, { isDryRun: options.dryRun ?? false, found });
   return EXIT.fine;
@@ -83,7 +84,9 @@ async function removeSkills({ io, options, args }: CommandContext<RemoveOptions>
 
 /** Throws if a name matches several skills: deletions are never guessed. */
 function refuseAmbiguous(chosen: readonly ChosenSkills[]): void {
-  const all = chosen.flatMap(({ locked, entries }) => entries.map(([name]) => ({ name, shown: locked.place.shown })));
+  const all = chosen.flatMap(({ locked, entries }) =>
+    entries.map(([name]) => ({ name, shown: locked.skillsDir.shown })),
+  );
   for (const [name, copies] of Map.groupBy(all, (one) => one.name)) {
     if (copies.length === 1) continue;
     throw new SkillError("skill-ambiguous", {
@@ -112,7 +115,7 @@ async function decideRemovals(
       decided.push(one);
       continue;
     }
-    const shown = formatDisplayPath(join(one.place.folder, one.name), found.around);
+    const shown = formatDisplayPath(join(one.skillsDir.folder, one.name), found.around);
     if (!io.ask)
       throw createNotApprovedError(
         io,
@@ -138,16 +141,20 @@ function refuseEdited(going: readonly SkillRemoval[], { force }: RemoveOptions):
   });
 }
 
-async function applyRemovals(place: SkillsDir, going: readonly SkillRemoval[], found: DiscoverResult): Promise<void> {
+async function applyRemovals(
+  skillsDir: SkillsDir,
+  going: readonly SkillRemoval[],
+  found: DiscoverResult,
+): Promise<void> {
   const kept = going.filter(({ isKept }) => isKept).map(({ name }) => name);
   const deleted = going.filter(({ isKept }) => !isKept);
   if (deleted.length > 0) {
     const removed = Object.fromEntries(deleted.map(({ name, digest }) => [name, digest]));
-    applySkillsDirChanges({ place, remove: removed, skilletHome: found.home });
+    applySkillsDirChanges({ skillsDir, remove: removed, skilletHome: found.home });
     for (const { name } of deleted) await found.approvals.forget(name);
-    found.trust.revoke(deleted.map(({ name }) => join(place.folder, name)));
+    found.trust.revoke(deleted.map(({ name }) => join(skillsDir.folder, name)));
   }
-  removeAdoptions(place, kept, found.home);
+  removeAdoptions(skillsDir, kept, found.home);
 }
 
 function printRemoved(
@@ -156,19 +163,19 @@ function printRemoved(
   { isDryRun, found }: { isDryRun: boolean; found: DiscoverResult },
 ): void {
   const out = createPrinter(io.stdout, io.env);
-  for (const [place, group] of Map.groupBy(going, (one) => one.place)) {
+  for (const [skillsDir, group] of Map.groupBy(going, (one) => one.skillsDir)) {
     const [kept, deleted] = [true, false].map((isKept) => group.filter((one) => one.isKept === isKept));
     if (deleted?.length) {
       const names = deleted.map(({ name }) => name).join(", ");
-      out.line`${out.green("✓")} ${isDryRun ? "would be removed" : "removed"}: ${names} ${out.dim(`from ${place.shown}`)}`;
+      out.line`${out.green("✓")} ${isDryRun ? "would be removed" : "removed"}: ${names} ${out.dim(`from ${skillsDir.shown}`)}`;
     }
     if (kept?.length) {
       const names = formatSkillNames(kept.map(({ name }) => name));
-      out.line`${out.green("✓")} ${isDryRun ? "would no longer be managed" : "no longer managed"}: ${names} ${out.dim(`(files kept in ${place.shown}, still trusted)`)}`;
+      out.line`${out.green("✓")} ${isDryRun ? "would no longer be managed" : "no longer managed"}: ${names} ${out.dim(`(files kept in ${skillsDir.shown}, still trusted)`)}`;
     }
   }
   const copies = Object.entries(found.installs.entries()).filter(([, { original = "" }]) =>
-    going.some(({ name, place }) => original === join(place.folder, name, "SKILL.md")),
+    going.some(({ name, skillsDir }) => original === join(skillsDir.folder, name, "SKILL.md")),
   );
   for (const [folder, { skill }] of copies) {
     out.line`  ${out.dim(`a copy is still in ${folder}: skillet export --remove ${skill}`)}`;

@@ -89,7 +89,8 @@ async function updateSkills({ io, options, args }: CommandContext<UpdateOptions>
   const some = chosen.filter(({ entries }) => entries.length > 0);
   if (!first || some.length === 0) {
     if (first && local.length === 0) error.line`${formatNothingAdded(first.locked)}`;
-    if (options.json) printJson(io.stdout, { folder: first?.locked.place.folder, isDryRun, skills: [], problems: [] });
+    if (options.json)
+      printJson(io.stdout, { folder: first?.locked.skillsDir.folder, isDryRun, skills: [], problems: [] });
     return EXIT.fine;
   }
   const reports: AdditionsReport[] = [];
@@ -124,12 +125,12 @@ interface UpdateContext {
 }
 
 function updateDir({ locked, entries }: ChosenSkills, { io, options, found, report }: UpdateContext): Promise<number> {
-  const { place } = locked;
+  const { skillsDir } = locked;
   const { around, home } = found;
   const allowPrivate = options.allowPrivateAddresses ?? false;
   const updating = async (work: string) => {
     const { fetched, bases } = await fetchWithProgress(io, "the added skills", async (signal) => {
-      const fetchOptions = { around, work, env: io.env, signal, allowPrivate, isUntyped: needsTrust(place) };
+      const fetchOptions = { around, work, env: io.env, signal, allowPrivate, isUntyped: needsTrust(skillsDir) };
       const fetched = await refetchSkills(entries, fetchOptions);
       const before = join(work, "before");
       mkdirSync(before, 0o700);
@@ -144,10 +145,10 @@ function updateDir({ locked, entries }: ChosenSkills, { io, options, found, repo
       try {
         if (!refetched || "error" in refetched) throw refetched?.error;
         const { prepared, supply } = refetched;
-        const provenance = createProvenance(supply.fetched, prepared.path, { place, around });
+        const provenance = createProvenance(supply.fetched, prepared.path, { skillsDir, around });
         const originals = createBlobCache(home);
         const merging = { work: join(work, "merged"), conflicts: options.conflicts, base: bases.get(name) };
-        const planned = await planUpdate({ name, entry, place, prepared, provenance, originals, ...merging });
+        const planned = await planUpdate({ name, entry, skillsDir, prepared, provenance, originals, ...merging });
         return [{ name, prepared, ...(planned.is === "up-to-date" ? { ...planned, is: "same" } : planned) }];
       } catch (problem) {
         if (!(problem instanceof SkillError)) throw problem;
@@ -157,7 +158,7 @@ function updateDir({ locked, entries }: ChosenSkills, { io, options, found, repo
     };
     const planned = await mapAsync(entries, ([name, entry]) => plan(name, entry, fetched.get(name)));
     const additions = planned.flat();
-    return reviewAndApply(additions, { io, options, found, place, work, verb: "Update", problems, report });
+    return reviewAndApply(additions, { io, options, found, skillsDir, work, verb: "Update", problems, report });
   };
   return explainInterruption("nothing was updated", () => withStagingFolder(home, updating));
 }
@@ -187,7 +188,7 @@ async function listOutdated({
     const rows = await fetchWithProgress(io, "the added skills", async (signal) => {
       const rows: OutdatedRow[] = [];
       for (const [index, { locked, entries }] of chosen.entries()) {
-        const { folder, isAdopted } = locked.place;
+        const { folder, isAdopted } = locked.skillsDir;
         const own = join(work, `${index}`);
         mkdirSync(own, 0o700);
         const fetchOptions = {
@@ -196,7 +197,7 @@ async function listOutdated({
           env: io.env,
           signal,
           allowPrivate,
-          isUntyped: needsTrust(locked.place),
+          isUntyped: needsTrust(locked.skillsDir),
         };
         const remote = entries.filter(([, { source }]) => source !== LOCAL_SOURCE);
         const same = await findUnmoved(remote, fetchOptions);
@@ -231,7 +232,7 @@ function reportOutdated(rows: readonly OutdatedRow[], { io, options, locked }: O
   const old = rows.filter(({ state }) => state === "outdated");
   const failed = rows.flatMap(({ name, problem }) => (problem ? [{ name, error: problem }] : []));
   const known = rows.filter(({ state }) => state !== "no-source");
-  if (options.json) printJson(io.stdout, { folder: locked?.place.folder, skills: rows.map(toOutdatedJson) });
+  if (options.json) printJson(io.stdout, { folder: locked?.skillsDir.folder, skills: rows.map(toOutdatedJson) });
   else {
     const out = createPrinter(io.stdout, io.env);
     const error = createPrinter(io.stderr, io.env);

@@ -36,7 +36,7 @@ interface VerifyOptions {
 }
 
 /** A verified skill. `isEdited`: the approved content differs from the source. */
-type VerifyRow = VerifyResult & { place: SkillsDir; isEdited?: boolean; signature?: SignatureState };
+type VerifyRow = VerifyResult & { skillsDir: SkillsDir; isEdited?: boolean; signature?: SignatureState };
 
 /** Compares added skills with their lock files: the user's and the workspace's. */
 async function verifyAddedSkills({ io, options, args }: CommandContext<VerifyOptions>): Promise<number> {
@@ -46,30 +46,32 @@ async function verifyAddedSkills({ io, options, args }: CommandContext<VerifyOpt
   const signers = createSignerStore(around.skilletHome);
   const waiting = createWaitIndicator(io, "comparing with the lock file");
   const rows = places.flatMap((locked): VerifyRow[] => {
-    const { place } = locked;
+    const { skillsDir } = locked;
     const entries = chooseVerified(locked, args, places);
     const verified = entries.map(([name, entry], index) => {
       waiting.at(`comparing ${formatNumber(index + 1)} of ${formatCount(entries.length, "skill")} with the lock file`);
       const hasEdits = hasLocalEdits(entry);
-      const one = { ...verifySkill(place, name, entry, options.full ? undefined : stamps), isEdited: hasEdits };
+      const one = { ...verifySkill(skillsDir, name, entry, options.full ? undefined : stamps), isEdited: hasEdits };
       // Approved edits break a signature; that is expected.
       if (!options.requireSignature && !(entry.requireSignature && !hasEdits)) return one;
-      const folder = join(place.folder, name);
+      const folder = join(skillsDir.folder, name);
       return { ...one, signature: checkSignature({ folder, name, signers }) };
     });
     // Other skills in a project's folder belong to the project.
     const unlocked =
-      needsTrust(place) || args.length > 0 ? [] : listUnlocked(place, new Set(locked.skills.map(([name]) => name)));
+      needsTrust(skillsDir) || args.length > 0
+        ? []
+        : listUnlocked(skillsDir, new Set(locked.skills.map(([name]) => name)));
     return [...verified, ...unlocked.map((name) => ({ name, is: "unlocked" as const }))].map((row) => ({
       ...row,
-      place,
+      skillsDir,
     }));
   });
   waiting.end();
-  rows.sort((a, b) => Number(a.place.isProject) - Number(b.place.isProject) || compareText(a.name, b.name));
+  rows.sort((a, b) => Number(a.skillsDir.isProject) - Number(b.skillsDir.isProject) || compareText(a.name, b.name));
   const wrong = rows.filter(isUnverified);
   if (options.json) {
-    const skills = rows.map(({ place: { folder, isProject }, ...row }) => ({
+    const skills = rows.map(({ skillsDir: { folder, isProject }, ...row }) => ({
       ...toVerifyRowJson(row),
       folder,
       isProject,
@@ -84,7 +86,7 @@ export function toVerifyJson({ name, is, ...more }: VerifyResult): object {
   return { name, state: is, ...more };
 }
 
-function toVerifyRowJson({ signature, ...row }: Omit<VerifyRow, "place">): object {
+function toVerifyRowJson({ signature, ...row }: Omit<VerifyRow, "skillsDir">): object {
   return { ...toVerifyJson(row as VerifyResult), ...(signature ? { signature: toSignatureJson(signature) } : {}) };
 }
 
@@ -116,7 +118,7 @@ function printVerified(
   for (const row of wrong.slice(0, MAX_SHOWN)) {
     const isUnsigned = row.is === "unchanged"; // Then the signature is the only problem.
     const what = isUnsigned ? formatSignature(row.signature) : formatVerifyState(row);
-    out.line`${out.red("✗")} ${out.bold(row.name)} ${what} ${out.dim(`(${row.place.shown})`)}`;
+    out.line`${out.red("✗")} ${out.bold(row.name)} ${what} ${out.dim(`(${row.skillsDir.shown})`)}`;
     if (row.is === "changed") printLockChanges(out, row.changes);
     if (row.is === "unreadable") printHanging(out, "    ", [row.reason], { indent: 4 });
     if (!isUnsigned && row.signature && row.signature.state !== "valid")
@@ -158,19 +160,19 @@ function printVerifyNextSteps(
   if (changed.length > 0) {
     const name = changed.length === 1 ? quoteIfNeeded(changed[0]?.name ?? "") : "NAME";
     printStep("to review the difference", `skillet trust ${name}`);
-    const project = changed[0]?.place.isProject ? " --project" : "";
-    if (!changed.some(({ isEdited: hasEdits, place }) => hasEdits || place.isAdopted))
+    const project = changed[0]?.skillsDir.isProject ? " --project" : "";
+    if (!changed.some(({ isEdited: hasEdits, skillsDir }) => hasEdits || skillsDir.isAdopted))
       printStep(
         "to restore the approved version, remove its folder, then run",
         `skillet add --frozen${project} ${name}`,
       );
   }
   const gone = wrong.filter(({ is }) => is === "missing");
-  const adopted = gone.filter(({ place }) => place.isAdopted).map(({ name }) => quoteIfNeeded(name));
+  const adopted = gone.filter(({ skillsDir }) => skillsDir.isAdopted).map(({ name }) => quoteIfNeeded(name));
   if (adopted.length > 0) printStep("to stop managing missing skills", `skillet remove ${adopted.join(" ")}`);
   for (const [isProject, missing] of Map.groupBy(
-    gone.filter(({ place }) => !place.isAdopted),
-    ({ place }) => place.isProject,
+    gone.filter(({ skillsDir }) => !skillsDir.isAdopted),
+    ({ skillsDir }) => skillsDir.isProject,
   )) {
     const names = missing.length > 5 ? "" : missing.map(({ name }) => ` ${quoteIfNeeded(name)}`).join("");
     printStep("to restore the locked version", `skillet add --frozen${isProject ? " --project" : ""}${names}`);

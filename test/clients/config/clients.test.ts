@@ -7,7 +7,7 @@ import { temporaryFolder, writeFiles } from "../../support/folder.ts";
 const STARTED = { command: "/opt/node", args: ["/opt/skillet.cjs", "serve", "--only", "a b"] };
 const CALLED = { url: "https://skills.example/mcp", hasToken: true };
 const OPEN = { url: "http://127.0.0.1:7400/mcp", hasToken: false };
-const place: McpClientEnvironment = { home: "/home/ann", workspace: "/work/site", env: {}, platform: "linux" };
+const environment: McpClientEnvironment = { home: "/home/ann", workspace: "/work/site", env: {}, platform: "linux" };
 
 function texts(name: string, document?: unknown): string[] {
   const client = MCP_CLIENTS[name];
@@ -29,7 +29,7 @@ describe("what is known of the clients", () => {
   it("is which files they read", () => {
     const files = (at: McpClientEnvironment) =>
       Object.values(MCP_CLIENTS).map((client) => [client.user(at), client.project(at)]);
-    expect(files(place)).toEqual([
+    expect(files(environment)).toEqual([
       ["/home/ann/.claude.json", "/work/site/.mcp.json"],
       ["/home/ann/.codex/config.toml", "/work/site/.codex/config.toml"],
       ["/home/ann/.gemini/settings.json", "/work/site/.gemini/settings.json"],
@@ -39,7 +39,7 @@ describe("what is known of the clients", () => {
       ["/home/ann/.cursor/mcp.json", "/work/site/.cursor/mcp.json"],
     ]);
     const env = { CLAUDE_CONFIG_DIR: "/c", CODEX_HOME: "/x", GEMINI_CLI_HOME: "/g", XDG_CONFIG_HOME: "/xdg" };
-    expect(files({ ...place, env }).map(([user]) => user)).toEqual([
+    expect(files({ ...environment, env }).map(([user]) => user)).toEqual([
       "/c/.claude.json",
       "/x/config.toml",
       "/g/.gemini/settings.json",
@@ -48,19 +48,19 @@ describe("what is known of the clients", () => {
       "/xdg/Code/User/mcp.json",
       "/home/ann/.cursor/mcp.json",
     ]);
-    expect(MCP_CLIENTS["vscode"]?.user({ ...place, platform: "darwin" })).toBe(
+    expect(MCP_CLIENTS["vscode"]?.user({ ...environment, platform: "darwin" })).toBe(
       "/home/ann/Library/Application Support/Code/User/mcp.json",
     );
-    expect(MCP_CLIENTS["vscode"]?.user({ ...place, platform: "win32", env: { APPDATA: "/roaming" } })).toBe(
+    expect(MCP_CLIENTS["vscode"]?.user({ ...environment, platform: "win32", env: { APPDATA: "/roaming" } })).toBe(
       "/roaming/Code/User/mcp.json",
     );
   });
 
   it("is that OpenCode may have a file with comments", () => {
     const workspace = temporaryFolder({ "opencode.json": "{}" });
-    expect(MCP_CLIENTS["opencode"]?.project({ ...place, workspace })).toBe(`${workspace}/opencode.json`);
+    expect(MCP_CLIENTS["opencode"]?.project({ ...environment, workspace })).toBe(`${workspace}/opencode.json`);
     writeFiles(workspace, { "opencode.jsonc": "{}" });
-    expect(MCP_CLIENTS["opencode"]?.project({ ...place, workspace })).toBe(`${workspace}/opencode.jsonc`);
+    expect(MCP_CLIENTS["opencode"]?.project({ ...environment, workspace })).toBe(`${workspace}/opencode.jsonc`);
   });
 
   it("is how each writes a server down", () => {

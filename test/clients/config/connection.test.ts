@@ -20,8 +20,8 @@ const server = { command: "/opt/node", args: ["/opt/skillet.cjs", "serve"] };
 /** Connects and removes a client in a folder of its own; `between` changes its files. */
 function scene(client: string, files: Record<string, string>) {
   const home = temporaryFolder(files);
-  const place = { home, workspace: home, env: {}, platform: "linux" as const };
-  const at = { client, scope: "user" as const, place, name: "skillet" };
+  const environment = { home, workspace: home, env: {}, platform: "linux" as const };
+  const at = { client, scope: "user" as const, environment, name: "skillet" };
   const records = createConnectionStore(join(home, ".skillet"));
   return {
     read: (file: string) => readFileSync(join(home, file), "utf8"),
@@ -174,11 +174,11 @@ describe("connecting a client", () => {
     const at = scene("gemini", { ".gemini/settings.json": "{}" });
     const records = createConnectionStore(temporaryFolder());
     const home = temporaryFolder({ ".cursor/mcp.json": "{}" });
-    const place = { home, workspace: home, env: {}, platform: "linux" as const };
+    const environment = { home, workspace: home, env: {}, platform: "linux" as const };
     const options = {
       client: "cursor",
       scope: "user" as const,
-      place,
+      environment,
       name: "skillet",
       server,
       program,

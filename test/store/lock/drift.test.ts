@@ -174,12 +174,12 @@ describe("a skill that is not as its lock says", () => {
     const stamps = createFingerprintCache(root);
     expect(readFolderLockState(folder, entry, stamps)).toEqual({ is: "unchanged", entry });
     change(folder);
-    const place = { folder: join(root, "skills"), isProject: false, shown: "" };
+    const skillsDir = { folder: join(root, "skills"), isProject: false, shown: "" };
     for (const known of [stamps, createFingerprintCache(root), createFingerprintCache(temporaryFolder())]) {
       expect(readFolderLockState(folder, entry, known)).toMatchObject({ is: "changed", changes });
-      expect(verifySkill(place, "x", entry, known)).toEqual({ name: "x", is: "changed", changes });
+      expect(verifySkill(skillsDir, "x", entry, known)).toEqual({ name: "x", is: "changed", changes });
     }
-    expect(verifySkill(place, "x", entry), "without what was seen before").toEqual({
+    expect(verifySkill(skillsDir, "x", entry), "without what was seen before").toEqual({
       name: "x",
       is: "changed",
       changes,
@@ -232,9 +232,9 @@ describe("a skill that is not as its lock says", () => {
   it("that is gone is told as missing", () => {
     const folder = temporaryFolder(FILES);
     const entry = entryFor(folder);
-    const place = { folder: temporaryFolder(), isProject: false, shown: "" };
-    expect(verifySkill(place, "x", entry)).toEqual({ name: "x", is: "missing" });
-    expect(verifySkill(place, "x", entry, createFingerprintCache(temporaryFolder()))).toEqual({
+    const skillsDir = { folder: temporaryFolder(), isProject: false, shown: "" };
+    expect(verifySkill(skillsDir, "x", entry)).toEqual({ name: "x", is: "missing" });
+    expect(verifySkill(skillsDir, "x", entry, createFingerprintCache(temporaryFolder()))).toEqual({
       name: "x",
       is: "missing",
     });
