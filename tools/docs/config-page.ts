@@ -82,6 +82,11 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
     ["DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY"],
     "how the keyring of the system is reached",
   ],
+  [
+    ["XDG_CURRENT_DESKTOP", "XDG_SESSION_TYPE", "XDG_DATA_DIRS", "XAUTHORITY", "USER", "LANG"],
+    "passed on to the program that opens a page on the desktop",
+  ],
+  [["SSH_CONNECTION", "CI"], "set: `skillet studio` opens no page on the desktop"],
 ];
 
 export function configPage(): string {
