@@ -14,12 +14,12 @@ export function asJson(result) {
 
 /** Ratios of what was measured side by side. */
 function judge({ rows }) {
-  const valueOf = (name) => rows.find((row) => row.name === name).value;
+  const getValue = (name) => rows.find((row) => row.name === name).value;
   const ratio = (text, name, base, most) => {
-    const measured = valueOf(name) / valueOf(base);
+    const measured = getValue(name) / getValue(base);
     return { text: `${text}: at most ${most} ×`, measured: `${measured.toFixed(2)} ×`, isMet: measured <= most };
   };
-  const added = valueOf("memory of studio") - valueOf("memory of list --watch");
+  const added = getValue("memory of studio") - getValue("memory of list --watch");
   return [
     ratio("start to the first byte, to skillet list", "start to first byte", "skillet list", 2),
     ratio(
