@@ -68,7 +68,7 @@ interface RecordedUseOptions extends Pick<UseContext, "catalog" | "host" | "requ
 }
 
 /** Runs a use that no other run started, and records it if the host stores runs. */
-export function runRecordedUse({
+export async function runRecordedUse({
   catalog,
   host,
   request,
