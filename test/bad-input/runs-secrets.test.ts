@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { listMcpTools } from "../../src/agent/mcp-client/mcp-servers.ts";
+import { redactToolResult } from "../../src/agent/run/redaction.ts";
 import { createConversation } from "../../src/agent/session/conversation.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import { wrapHostTool } from "../../src/agent/tools/tool-output.ts";
@@ -127,7 +128,9 @@ describe("a value of a server's configuration", () => {
       ...Tool.define("one", { description: "d", parameters: { type: "object" }, execute: () => "" }),
       execute: async () => ({ text: "", isError: true, code: TOKEN, title: `${"a".repeat(190)}${TOKEN}` }),
     };
-    const offered = wrapHostTool(tool, 1000, createRedactor(new Map([["TOKEN", TOKEN]])));
-    expect(JSON.stringify(await offered.execute({}))).not.toContain("hunter2");
+    const redactor = createRedactor(new Map([["TOKEN", TOKEN]]));
+    const result = redactToolResult(await wrapHostTool(tool, 1000, redactor).execute({}), redactor);
+    expect(result).toMatchObject({ code: "[TOKEN]", title: expect.stringMatching(/^a{190}\[TOKEN\]/) });
+    expect(JSON.stringify(result)).not.toContain("hunter2");
   });
 });
