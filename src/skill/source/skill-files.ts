@@ -9,6 +9,7 @@ import {
   readdirSync,
   realpathSync,
   type Stats,
+  statSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import {
@@ -148,7 +149,7 @@ export function checkSharedFile(file: string, folder: string | undefined, { nlin
  */
 export function checkReplacedFile(file: string, opened: Stats): Finding | undefined {
   const now = lstatSync(file, { throwIfNoEntry: false });
-  if (now?.isSymbolicLink() || (now && isSameFile(now, opened))) return undefined;
+  if (now?.isSymbolicLink() || isUnmoved(file, opened)) return undefined;
   return { code: "unreadable", message: "was replaced while it was read" };
 }
 
@@ -239,7 +240,7 @@ function openOwnFile({ at }: OpenedFolder, { scope, folder, folderId, file, file
   const fd = openSync(path, isLink ? OWN_FILE_FLAGS : OWN_FILE_FLAGS | (constants.O_NOFOLLOW ?? 0));
   const stats = fstatSync(fd);
   const isDoubtful = isLink || (scope === "workspace" && stats.isFile() && stats.nlink > 1);
-  const isThere = isLink || scope !== "workspace" || isSameFile(lstatSync(path), stats);
+  const isThere = isLink || scope !== "workspace" || isUnmoved(path, stats);
   if (isThere && (!isDoubtful || formatFileId(createFileFingerprint(stats)) === fileId)) return fd;
   closeSync(fd);
   return undefined;
@@ -285,7 +286,18 @@ function isStillAt(
   const again = openFileInside(folder, path, expected);
   if ("code" in again) return false;
   closeSync(again.fd);
-  return isSameFile(again.stats, stats);
+  return isSameFile(again.stats, stats) && isUnmoved(`${folder}/${path}`, stats);
+}
+
+/**
+ * Returns true if a path leads to this file, with as many hard links as it had when it was opened. Looks twice: the system resolves the
+ * path before it reads the links of its file, so an outside file that is moved away in between has one link too few in one look.
+ */
+function isUnmoved(path: string, opened: Stats): boolean {
+  return [1, 2].every(() => {
+    const now = statSync(path, { throwIfNoEntry: false });
+    return now !== undefined && isSameFile(now, opened);
+  });
 }
 
 /** Each added or removed hard link of a file changes its ctime. */
