@@ -25,6 +25,21 @@ export async function openSession(): Promise<void> {
   localStorage.setItem(KEY_NAME, key);
 }
 
+const early = new Map<string, Promise<unknown>>();
+
+/** Requests a report before the view that shows it exists. `useReport` takes the answer. */
+export function prefetch(path: string): void {
+  const answer = request(path);
+  answer.catch(() => {}); // The view reports it.
+  early.set(path, answer);
+}
+
+function takePrefetched<T>(path: string): Promise<T> | undefined {
+  const answer = early.get(path) as Promise<T> | undefined;
+  early.delete(path);
+  return answer;
+}
+
 /** Sends a request: a POST if it has a body. Throws a RequestError. */
 export async function request<T>(path: string, body?: object, signal?: AbortSignal): Promise<T> {
   const response = await send(path, body, signal);
@@ -136,7 +151,7 @@ export function useReport<T>(
       isBusy = true;
       const turn = ++latest.current;
       try {
-        const value = await request<T>(path, undefined, controller.signal);
+        const value = await (takePrefetched<T>(path) ?? request<T>(path, undefined, controller.signal));
         remember(path, value);
         if (turn === latest.current) setReport({ value, isLoading: false, of: path });
       } catch (error) {

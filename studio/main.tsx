@@ -1,6 +1,6 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { openSession, type PageProblem, RequestError, receiveChanges, request, useReport } from "./api.ts";
+import { openSession, type PageProblem, prefetch, RequestError, receiveChanges, request, useReport } from "./api.ts";
 import { Command, Empty, Page, Path, ProblemView, setHome } from "./components.tsx";
 import { ApprovalsPage } from "./pages/approvals.tsx";
 import { EvaluationPage } from "./pages/evaluation.tsx";
@@ -26,9 +26,10 @@ const VIEWS = [
 ] as const;
 
 function View({ studio }: { studio: StudioReport }) {
-  const [, view = "", name = ""] = useLocation().pathname.split("/");
+  const { pathname } = useLocation();
+  const [, view = "", name = ""] = pathname.split("/");
   const detail = decodeURIComponent(name);
-  if (view === "" || (view === "skills" && detail === "")) return <SkillsPage />;
+  if (isSkillsList(pathname)) return <SkillsPage />;
   if (view === "skills") return <SkillPage key={detail} name={detail} />;
   if (view === "explain") return <ExplainPage />;
   if (view === "runs" && detail === "") return <RunsPage />;
@@ -43,6 +44,10 @@ function View({ studio }: { studio: StudioReport }) {
       </Empty>
     </Page>
   );
+}
+
+function isSkillsList(pathname: string): boolean {
+  return /^\/(?:skills\/?)?$/.test(pathname);
 }
 
 function Studio({ studio }: { studio: StudioReport }) {
@@ -160,6 +165,7 @@ function Start() {
     const start = async () => {
       try {
         await openSession();
+        if (isSkillsList(location.pathname)) prefetch("/api/skills");
         const opened = await request<StudioReport>("/api/studio");
         setHome(opened.home);
         setStudio(opened);

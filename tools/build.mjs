@@ -260,6 +260,19 @@ function removeInternalTypes() {
     if (path.isFile() && !reached.has(join(path.parentPath, path.name))) rmSync(join(path.parentPath, path.name));
 }
 
+/** Removes declarations that are the same as those of `en`, and makes the index of the folder export those: a small file takes a block of the disk. */
+function shareDeclarations(folder) {
+  const [index, shared] = [join(folder, "index.d.ts"), join(folder, "en.d.ts")];
+  const text = readFileSync(shared, "utf8");
+  const isSame = (name) => readFileSync(join(folder, `${name}.d.ts`), "utf8") === text;
+  const exported = readFileSync(index, "utf8").replace(/(?<= from "\.\/)([\w-]+)(?=\.js")/g, (name) => {
+    if (name === "en" || !isSame(name)) return name;
+    rmSync(join(folder, `${name}.d.ts`));
+    return "en";
+  });
+  writeFileSync(index, exported);
+}
+
 /**
  * Writes what `skillet types` puts next to skills: the declarations of the modules that a toolset can import, as packages. A program that
  * wants more of skillet's installs the package.
@@ -285,6 +298,7 @@ function writeToolsetTypes() {
   writeFileSync(join(to, "skillet", "index.d.ts"), 'export * from "@agent/tools";\n');
   const paths = ZOD_ENTRIES.map((entry) => [join(".", entry), `./${entry}.d.ts`]);
   copy(findDeclarations(paths.map(([, path]) => join(zod, path))), zod, "zod");
+  shareDeclarations(join(to, "zod/v4/locales"));
   copyFileSync(join(zod, "LICENSE"), join(to, "zod", "LICENSE"));
   for (const name of ["@agent/tools", "skillet"]) writePackage(name, { ".": { types: "./index.d.ts" } });
   writePackage(

@@ -91,10 +91,9 @@ export const loadPeer = {
   /** The tables of DBOS: an internal module, so its version is exact. */
   async dbosTables() {
     try {
-      const [{ ensureSystemDatabase }, { allMigrations }] = await Promise.all([
-        import("@dbos-inc/dbos-sdk/internal/system_database"),
-        import("@dbos-inc/dbos-sdk/internal/sysdb_migrations/internal/migrations"),
-      ]);
+      // A bundler accepts a missing module of an `import()` directly in `try`.
+      const { ensureSystemDatabase } = await import("@dbos-inc/dbos-sdk/internal/system_database");
+      const { allMigrations } = await import("@dbos-inc/dbos-sdk/internal/sysdb_migrations/internal/migrations");
       return { ensureSystemDatabase, allMigrations };
     } catch (cause) {
       throw createMissingPackageError("@dbos-inc/dbos-sdk", cause);

@@ -32,7 +32,7 @@ describe("a value that is set", () => {
     const { run, put, owner, home } = scene(copy(OWN, "OWN"));
     const set = await run(SET, VALUE);
     expect(set).toMatchObject({ code: 0, stdout: expect.stringContaining("for the copy from ~/.skillet/skills/own") });
-    expect(owner()).toMatchObject({ place: join(home, ".skillet/skills/own") });
+    expect(owner()).toMatchObject({ location: join(home, ".skillet/skills/own") });
     put(copy(WORKSPACE, "SHADOW"));
     const trusted = await run(["trust", "own", "--yes"]);
     expect(trusted.code).toBe(0);
@@ -62,15 +62,17 @@ describe("a value that is set", () => {
     const none = await run([...SET, "--for", "own@elsewhere"], VALUE);
     expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining("is not a copy of the skill 'own'") });
     expect(await run([...SET, "--for", "own@~/.skillet/skills"], VALUE)).toMatchObject({ code: 0 });
-    expect(owner()).toMatchObject({ place: join(home, ".skillet/skills/own") });
+    expect(owner()).toMatchObject({ location: join(home, ".skillet/skills/own") });
     const again = await run(SET, { stdin: "ANOTHER-VALUE" });
     expect(again, "it stays there").toMatchObject({ code: 0 });
     expect(again.stdout.replace(/\s+/g, " ")).toContain(
       "for the copy from ~/.skillet/skills/own, not for the one found here",
     );
     const json = await run([...SET, "--for", "own@skills", "--json"], VALUE);
-    expect(JSON.parse(json.stdout)).toMatchObject({ copy: { source: "skills", place: join(project, "skills/own") } });
-    expect(owner()).toMatchObject({ place: join(project, "skills/own") });
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      copy: { source: "skills", location: join(project, "skills/own") },
+    });
+    expect(owner()).toMatchObject({ location: join(project, "skills/own") });
   });
 
   it("[Q-03] belongs to the copy that is chosen at a terminal, of several", async () => {
@@ -86,7 +88,7 @@ describe("a value that is set", () => {
     expect(yes.code, yes.stderr).toBe(0);
     expect(yes.stderr).toContain("2  own@~/.skillet/skills");
     expect(asked.filter((question) => question.startsWith("Which copy"))).toHaveLength(2);
-    expect(owner()).toMatchObject({ place: join(home, ".skillet/skills/own") });
+    expect(owner()).toMatchObject({ location: join(home, ".skillet/skills/own") });
   });
 
   it("[Q-03] is kept for no copy where there is none, and the next run asks or is refused", async () => {
@@ -178,6 +180,6 @@ describe("a capability that is given", () => {
     expect(readFileSync(config, "utf8")).toBe("");
     const given = await run(["capability", "grant", "own@~/.skillet/skills", "desk.tickets", "--yes"]);
     expect(given.code, given.stderr).toBe(0);
-    expect(owner()).toMatchObject({ place: join(home, ".skillet/skills/own") });
+    expect(owner()).toMatchObject({ location: join(home, ".skillet/skills/own") });
   });
 });

@@ -344,8 +344,13 @@ const MAX_OPEN_REQUESTS = 1000;
 
 /** Requests with params, by their method. */
 const REQUEST_TYPES: Readonly<Record<string, keyof typeof specTypeSchemas>> = {
+  initialize: "InitializeRequest",
   "tools/call": "CallToolRequest",
+  "tools/list": "ListToolsRequest",
   "prompts/get": "GetPromptRequest",
+  "prompts/list": "ListPromptsRequest",
+  "resources/list": "ListResourcesRequest",
+  "resources/templates/list": "ListResourceTemplatesRequest",
   "resources/read": "ReadResourceRequest",
   "completion/complete": "CompleteRequest",
 };

@@ -16,7 +16,7 @@ export async function trySkills(home, workspace) {
   const found = await discover({ home, workspace, env: { HOME: home } });
   const { catalog } = found;
   const host = { ...found, models: { default: model } };
-  const disclosure = disclose(catalog, "what is the exchange rate of the euro?");
+  const disclosure = await disclose(catalog, "what is the exchange rate of the euro?");
   const used = await useSkill(catalog, host, { skill: "rates", message: "Say hello." });
   const session = openSession(catalog, host);
   const loaded = await session.call("load_skill", { skill: "rates" });
