@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { NATIVE_CLIENTS } from "../src/clients/native-clients.ts";
+import { NATIVE_CLIENTS } from "../src/remote/clients/native-clients.ts";
 import { PROFILES } from "../src/skill/diagnostics.ts";
 import { MANIFEST_FIELDS } from "../src/skill/manifest.ts";
 import { checkPath, checkText } from "../src/skill/source/check-skills.ts";

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createSkillToolset } from "../src/adapters/ai-sdk/index.ts";
 import { promptTemplate, skill, skillRef, skillsSection } from "../src/agent/prompts/index.ts";
-import { installPromptSkills } from "../src/clients/index.ts";
 import { disclose, openSession, parseSkillMd, Tool } from "../src/index.ts";
+import { installPromptSkills } from "../src/remote/clients/index.ts";
 import { discoverIn } from "./support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "./support/folder.ts";
 

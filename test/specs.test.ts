@@ -31,8 +31,6 @@ import * as capabilities from "../src/capabilities/index.ts";
 import { prepareCommandMounts } from "../src/capabilities/sb-command.ts";
 import * as catalogEntry from "../src/catalog/index.ts";
 import { buildWholeProgram, listCommandPaths } from "../src/cli/program.ts";
-import type { InstallPromptSkillsOptions } from "../src/clients/index.ts";
-import * as install from "../src/clients/index.ts";
 import { CONFIG_KEYS } from "../src/config/config-keys.ts";
 import { BUILT_IN_TOOLS } from "../src/config/host.ts";
 import type { SkillInput, SkillSettings, SkillsInstalledEvent } from "../src/config/index.ts";
@@ -55,6 +53,8 @@ import type {
   UseRequest,
 } from "../src/index.ts";
 import * as index from "../src/index.ts";
+import type { InstallPromptSkillsOptions } from "../src/remote/clients/index.ts";
+import * as install from "../src/remote/clients/index.ts";
 import type { ParsedSkillMd } from "../src/skill/index.ts";
 import * as skill from "../src/skill/index.ts";
 import { MANIFEST_FIELDS } from "../src/skill/manifest.ts";

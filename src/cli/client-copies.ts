@@ -1,6 +1,8 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
 import { enabledPolicy } from "../agent/policy/skill-policies.ts";
+import type { DiscoverResult } from "../config/discover.ts";
+import { formatFix, type Problem, SkillError } from "../errors/problem.ts";
 import {
   type ClientTarget,
   digestFolder,
@@ -8,10 +10,8 @@ import {
   isEditedCopy,
   NATIVE_CLIENTS,
   resolveClientTarget,
-} from "../clients/native-clients.ts";
-import { type CopyRemoval, type CopyStep, prepareCopy } from "../clients/skill-copies.ts";
-import type { DiscoverResult } from "../config/discover.ts";
-import { formatFix, type Problem, SkillError } from "../errors/problem.ts";
+} from "../remote/clients/native-clients.ts";
+import { type CopyRemoval, type CopyStep, prepareCopy } from "../remote/clients/skill-copies.ts";
 import { stopsLoading } from "../skill/diagnostics.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type Environment, formatHomePath } from "../skill/source/locations.ts";

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { relative, resolve, sep } from "node:path";
+import type { Engine } from "../adapters/postgres/engine.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { type DiscoverOptions, type DiscoverResult, discover, resolveEnvironment } from "../config/discover.ts";
 import { resolveReference } from "../config/key-types.ts";
@@ -7,7 +8,6 @@ import { loadSettings, type Settings } from "../config/settings.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { Caller } from "../host/approval.ts";
 import type { Capabilities } from "../host/capability-contract.ts";
-import type { Engine } from "../postgres/engine.ts";
 import type { Diagnostic } from "../skill/diagnostics.ts";
 import type { Skill, SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
@@ -202,7 +202,7 @@ export async function openCommandRuns(io: CommandIo, options: CommonOptions): Pr
 export async function openCommandEngine(around: Environment, settings: Settings): Promise<Engine | undefined> {
   const url = readEngineUrl(around, settings);
   if (url === undefined) return undefined;
-  const { openEngine } = await import("../postgres/engine.ts");
+  const { openEngine } = await import("../adapters/postgres/engine.ts");
   const { leaseSeconds, outageSeconds } = settings.engine;
   return openEngine({ url, leaseSeconds, outageSeconds });
 }

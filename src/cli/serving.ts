@@ -3,12 +3,12 @@ import { createSkillServer, type SkillServer } from "../adapters/mcp-server/skil
 import { findFirstDenial } from "../agent/policy/skill-policies.ts";
 import { createAuditLog } from "../capabilities/audit-log.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import { findNamesListedByClient } from "../clients/client-views.ts";
 import type { DiscoverResult } from "../config/discover.ts";
 import type { Host } from "../config/host.ts";
 import { announceProcess, readConfigFingerprint } from "../config/live-settings.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { SkillEvent } from "../host/events.ts";
+import { findNamesListedByClient } from "../remote/clients/client-views.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Watcher } from "../skill/source/watch-folders.ts";
 import { SERVER_TOKENS_FILE } from "../store/server-tokens.ts";

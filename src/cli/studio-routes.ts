@@ -51,7 +51,7 @@ export function createStudioRoutes(context: StudioContext): StudioRoute[] {
     read("/api/skills/:name", showSkillDetails),
     read("/api/skills/:name/files/:index", showSkillFile),
     read("/api/clients", async (found) => {
-      const { listClientViews } = await import("../clients/client-views.ts");
+      const { listClientViews } = await import("../remote/clients/client-views.ts");
       return { clients: listClientViews(found) };
     }),
     read("/api/explain", explainQuery),

@@ -1,6 +1,5 @@
 import { lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { resolveClientTarget } from "../clients/native-clients.ts";
 import { type DiscoverOptions, resolveEnvironment } from "../config/discover.ts";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { SkillScope } from "../skill/skill.ts";
@@ -33,6 +32,7 @@ import { createOwnFolders } from "../store/own-folders.ts";
 import { removeFolderTree } from "../util/file-access.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
 import { compareText, formatNumber } from "../util/text.ts";
+import { resolveClientTarget } from "./clients/native-clients.ts";
 import { foldName } from "./entry-path.ts";
 import type { FileTree } from "./file-tree.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createSkillServer } from "../../src/adapters/mcp-server/skill-server.ts";
-import { type JsonHook, PROMPT_HOOKS } from "../../src/clients/prompt-hook-config.ts";
+import { type JsonHook, PROMPT_HOOKS } from "../../src/remote/clients/prompt-hook-config.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import { clientOf, connectTo, ERAS } from "../support/mcp-client.ts";

@@ -22,7 +22,7 @@ import {
 } from "../../src/adapters/mcp-server/published-skill.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import { loadCatalog } from "../../src/catalog/catalog.ts";
-import { exportSkill } from "../../src/clients/export-skill.ts";
+import { exportSkill } from "../../src/remote/clients/export-skill.ts";
 import type { Skill } from "../../src/skill/skill.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { copySkill, withCurrentFiles } from "../../src/skill/source/skill-copy.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createClaudeEnvironment } from "../../src/adapters/claude/claude-home.ts";
-import { createHermeticHome } from "../../src/clients/hermetic-home.ts";
+import { createHermeticHome } from "../../src/remote/clients/hermetic-home.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 function homeHere() {

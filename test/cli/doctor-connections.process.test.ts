@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { checkConnections } from "../../src/clients/check-connections.ts";
-import { readConnection } from "../../src/clients/plan-connection.ts";
+import { checkConnections } from "../../src/remote/clients/check-connections.ts";
+import { readConnection } from "../../src/remote/clients/plan-connection.ts";
 import { MCP_CLIENT_NAMES } from "../../src/skill/clients.ts";
 import { skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";

@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { ordinaryFolder } from "../clients/scene.ts";
+import { ordinaryFolder } from "../remote/clients/scene.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { HAS_ORDINARY_USER } from "../support/ordinary-user.ts";

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { NATIVE_CLIENTS } from "../../src/clients/native-clients.ts";
+import { NATIVE_CLIENTS } from "../../src/remote/clients/native-clients.ts";
 import { NATIVE_CLIENT_NAMES } from "../../src/skill/clients.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, writeFiles } from "../support/folder.ts";

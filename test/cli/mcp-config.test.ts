@@ -13,8 +13,8 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parseJsonc } from "../../src/clients/jsonc.ts";
-import { MCP_CLIENTS } from "../../src/clients/mcp-clients.ts";
+import { parseJsonc } from "../../src/remote/clients/jsonc.ts";
+import { MCP_CLIENTS } from "../../src/remote/clients/mcp-clients.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
 

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
-import { readOrCreateServerToken } from "../../src/clients/mcp-clients.ts";
+import { readOrCreateServerToken } from "../../src/remote/clients/mcp-clients.ts";
 import { copyOldHome, updateChecksum } from "../support/old-home.ts";
 
 describe("a home of 0.1.0", () => {

@@ -331,7 +331,7 @@ const SLOW = new Set([
   "WorkerEvent",
 ]);
 
-/** What test/postgres holds to its shape, with a server. */
+/** What test/adapters/postgres holds to its shape, with a server. */
 const NEED_POSTGRES = ["engine", "engine init", "engine check", "engine prune", "worker", "workers"];
 
 /** What prints a text of its own, whatever is asked for. */

@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { EXIT } from "../../src/cli/command-definition.ts";
-import * as clients from "../../src/clients/index.ts";
 import { STOP_REASONS } from "../../src/config/index.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import { PROFILES } from "../../src/index.ts";
+import * as clients from "../../src/remote/clients/index.ts";
 import { FIXED_VARIABLES, ISOLATION_LEVELS } from "../../src/sandbox/index.ts";
 import { FINDING_CODES, SCOPES } from "../../src/skill/index.ts";
 

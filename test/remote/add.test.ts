@@ -26,10 +26,10 @@ import { refetchSkills } from "../../src/remote/update.ts";
 import type { Environment } from "../../src/skill/source/locations.ts";
 import { createBlobCache } from "../../src/store/lock-approval.ts";
 import { formatLockSource } from "../../src/store/lock-diff.ts";
-import { everything } from "../clients/scene.ts";
 import { lockIn } from "../store/lock/scene.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
+import { everything } from "./clients/scene.ts";
 
 interface Scene {
   root: string;

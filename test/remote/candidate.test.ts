@@ -5,8 +5,8 @@ import { createNoSkillsError } from "../../src/remote/add.ts";
 import { findCandidate, type PreparedCandidate, prepareCandidate, selectDistinct } from "../../src/remote/candidate.ts";
 import { type FetchedListing, fetchListing } from "../../src/remote/fetch-source.ts";
 import { digestTree, readFileTree } from "../../src/store/lock-file.ts";
-import { everything } from "../clients/scene.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { everything } from "./clients/scene.ts";
 
 /** A source with these files and links, fetched. */
 async function offered(

@@ -3,9 +3,9 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { readSourceFolder } from "../../src/remote/fetch-source.ts";
-import { ordinaryFolder } from "../clients/scene.ts";
 import { temporaryFolder, writeFiles } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
+import { ordinaryFolder } from "./clients/scene.ts";
 
 describe("what a folder holds", () => {
   it("is every file, folder and link in order, with its mode, size and bytes, to the last dot file", () => {

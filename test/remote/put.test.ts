@@ -18,11 +18,11 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { applySkillsDirChanges, digestInstalled, verifySkill } from "../../src/remote/skills-dir.ts";
 import { applyFolderChange, recoverFolder } from "../../src/store/atomic-folder.ts";
 import { createBlobCache } from "../../src/store/lock-approval.ts";
-import { everything, ordinaryFolder, thrownBy } from "../clients/scene.ts";
 import { lockAll, lockIn } from "../store/lock/scene.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { sampleSteps } from "../support/sample-steps.ts";
 import { changing, type Orders, putOf } from "./changing.ts";
+import { everything, ordinaryFolder, thrownBy } from "./clients/scene.ts";
 
 const OTHER_DISK = ["/dev/shm", "/var/tmp"].find(
   (path) => existsSync(path) && statSync(path).dev !== statSync(tmpdir()).dev,

@@ -19,10 +19,10 @@ import { planUpdate, type UpdatePlan, type UpdateRequest } from "../../src/remot
 import { readFolderSkill } from "../../src/skill/source/read-skill.ts";
 import { createApprovedEntry, createBlobCache } from "../../src/store/lock-approval.ts";
 import { formatLock, LOCK_FILE, readFileTree } from "../../src/store/lock-file.ts";
-import { everything } from "../clients/scene.ts";
 import { lockIn } from "../store/lock/scene.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { putOf } from "./changing.ts";
+import { everything } from "./clients/scene.ts";
 
 const LINES = ["one", "two", "three", "four", "five", "six", "seven"];
 const BODY = LINES.join("\n\n");

@@ -4,7 +4,7 @@ import { chmodSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { basename } from "node:path";
 import { deflateRawSync } from "node:zlib";
 import { describe, expect, it, test } from "vitest";
-import { createZip as writeZip } from "../../src/clients/export-skill.ts";
+import { createZip as writeZip } from "../../src/remote/clients/export-skill.ts";
 import { readArchive } from "../../src/remote/extract.ts";
 import { readZip } from "../../src/remote/zip-reader.ts";
 import { unicodeName, zipOf } from "../support/archives.ts";

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { disclose } from "../../src/catalog/disclose.ts";
 import { isOfferedByDefault } from "../../src/catalog/listing.ts";
-import { listClientViews } from "../../src/clients/client-views.ts";
 import { discover } from "../../src/config/discover.ts";
+import { listClientViews } from "../../src/remote/clients/client-views.ts";
 import { CLIENT_IDS, getSkillClient, resolveUserFolder } from "../../src/skill/source/client-folders.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 

@@ -4,9 +4,9 @@ import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { openDatabase } from "../../src/postgres/database.ts";
-import { createDispatchTables } from "../../src/postgres/dispatcher.ts";
-import { createSchema } from "../../src/postgres/schema.ts";
+import { openDatabase } from "../../src/adapters/postgres/database.ts";
+import { createDispatchTables } from "../../src/adapters/postgres/dispatcher.ts";
+import { createSchema } from "../../src/adapters/postgres/schema.ts";
 
 const run = promisify(execFile);
 

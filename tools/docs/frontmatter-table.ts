@@ -1,5 +1,5 @@
 import { createFrontmatterSchema } from "../../src/cli/commands/schema.ts";
-import { NATIVE_CLIENTS } from "../../src/clients/native-clients.ts";
+import { NATIVE_CLIENTS } from "../../src/remote/clients/native-clients.ts";
 import { MANIFEST_FIELDS, STANDARD_KEYS } from "../../src/skill/manifest.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
 

@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Prompt } from "../../agent/prompts/prompt-template.ts";
 import type { SkillSection } from "../../agent/prompts/skill-sections.ts";
+import { type Problem, SkillError } from "../../errors/problem.ts";
+import type { SkillsInstalledEvent } from "../../host/events.ts";
 import {
   createHermeticHome,
   type HermeticHome,
   installPromptSkills,
   isInstallableSource,
-} from "../../clients/hermetic-home.ts";
-import { type Problem, SkillError } from "../../errors/problem.ts";
-import type { SkillsInstalledEvent } from "../../host/events.ts";
+} from "../../remote/clients/hermetic-home.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
 import { hashFolder } from "../../store/folder-copy.ts";

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { PromptSession, PromptSessionOptions } from "../../agent/prompts/prompt-session.ts";
 import type { RunResult } from "../../agent/run/run-result.ts";
-import type { HermeticHomeOptions } from "../../clients/hermetic-home.ts";
 import type { Host } from "../../config/host.ts";
 import { SkillError } from "../../errors/problem.ts";
+import type { HermeticHomeOptions } from "../../remote/clients/hermetic-home.ts";
 import type { JsonObject } from "../../util/objects.ts";
 
 /** The part of `@anthropic-ai/claude-agent-sdk` used here. The package is optional: users of this adapter install it. */

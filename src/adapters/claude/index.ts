@@ -1,9 +1,9 @@
 import { type AdviceMemory, createAdviceMemory } from "../../agent/session/advise.ts";
 import { createSharedCatalog } from "../../agent/session/session-disclosure.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
-import { adviseClient, HOOK_FORMATS, type HookAdvice, readHookInput } from "../../clients/prompt-hooks.ts";
 import { discover } from "../../config/discover.ts";
 import type { HostOptions } from "../../config/host.ts";
+import { adviseClient, HOOK_FORMATS, type HookAdvice, readHookInput } from "../../remote/clients/prompt-hooks.ts";
 import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 
 export type { ClaudeOptions, ClaudeResult, ClaudeSdk, IsolationOptions, SdkMessage } from "./claude-sdk.ts";

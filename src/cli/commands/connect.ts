@@ -1,7 +1,14 @@
 import { Argument } from "commander";
 import { LISTING_CLIENTS } from "../../catalog/client-listings.ts";
-import { applyConnectionChanges, createConnectionStore, removeCreatedFolders } from "../../clients/apply-connection.ts";
-import { findNamesListedByClient } from "../../clients/client-views.ts";
+import { editConfig } from "../../config/config-edit.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { SkillError } from "../../errors/problem.ts";
+import {
+  applyConnectionChanges,
+  createConnectionStore,
+  removeCreatedFolders,
+} from "../../remote/clients/apply-connection.ts";
+import { findNamesListedByClient } from "../../remote/clients/client-views.ts";
 import {
   type ClientConfigEntry,
   type ConfigScope,
@@ -10,18 +17,15 @@ import {
   MCP_CLIENTS,
   type McpClient,
   type McpServerTarget,
-} from "../../clients/mcp-clients.ts";
+} from "../../remote/clients/mcp-clients.ts";
 import {
   type ConfigFileChange,
   type ConnectionTarget,
   planConnection,
   readConnection,
-} from "../../clients/plan-connection.ts";
-import { planDisconnection } from "../../clients/plan-disconnection.ts";
-import { type HookKind, PROMPT_HOOKS } from "../../clients/prompt-hook-config.ts";
-import { editConfig } from "../../config/config-edit.ts";
-import type { DiscoverResult } from "../../config/discover.ts";
-import { SkillError } from "../../errors/problem.ts";
+} from "../../remote/clients/plan-connection.ts";
+import { planDisconnection } from "../../remote/clients/plan-disconnection.ts";
+import { type HookKind, PROMPT_HOOKS } from "../../remote/clients/prompt-hook-config.ts";
 import { MCP_CLIENT_NAMES } from "../../skill/clients.ts";
 import { isTextOnly } from "../../skill/skill-code.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";

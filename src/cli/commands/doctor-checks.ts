@@ -1,13 +1,13 @@
 import { statSync } from "node:fs";
 import { checkMcpServers, type McpServerState } from "../../agent/mcp-client/mcp-servers.ts";
 import { createAuditLog } from "../../capabilities/audit-log.ts";
-import { createConnectionStore } from "../../clients/apply-connection.ts";
-import { type ConnectionCheck, checkConnections, type PartCheck } from "../../clients/check-connections.ts";
-import { PROMPT_HOOKS } from "../../clients/prompt-hook-config.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { closeMcpServers } from "../../config/mcp-shutdown.ts";
 import { formatFix, type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
 import type { AuditVerdict } from "../../host/capability-contract.ts";
+import { createConnectionStore } from "../../remote/clients/apply-connection.ts";
+import { type ConnectionCheck, checkConnections, type PartCheck } from "../../remote/clients/check-connections.ts";
+import { PROMPT_HOOKS } from "../../remote/clients/prompt-hook-config.ts";
 import { listUnlocked, needsTrust, verifySkill } from "../../remote/skills-dir.ts";
 import { applyHostToolFix, detectMachine, listHostTools, planHostToolFix } from "../../sandbox/host-tools.ts";
 import { findUvPrograms } from "../../sandbox/uv.ts";

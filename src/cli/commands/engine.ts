@@ -1,5 +1,5 @@
+import { describeDatabase, openDatabase } from "../../adapters/postgres/database.ts";
 import { loadSettings } from "../../config/settings.ts";
-import { describeDatabase, openDatabase } from "../../postgres/database.ts";
 import { formatCount } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import {
@@ -71,10 +71,12 @@ interface InitOptions {
 
 /** Creates or updates the tables, or prints the SQL for it. */
 async function initDatabase({ io, options }: CommandContext<InitOptions>): Promise<number> {
-  const { createSchema, formatSchemaSql, formatRoleSql, SCHEMA_VERSION } = await import("../../postgres/schema.ts");
+  const { createSchema, formatSchemaSql, formatRoleSql, SCHEMA_VERSION } = await import(
+    "../../adapters/postgres/schema.ts"
+  );
   const { role } = options;
   if (options.printSql) {
-    const { formatDispatchSql } = await import("../../postgres/dispatcher.ts");
+    const { formatDispatchSql } = await import("../../adapters/postgres/dispatcher.ts");
     const parts = [formatSchemaSql(), await formatDispatchSql(), ...(role === undefined ? [] : [formatRoleSql(role)])];
     io.stdout.write(parts.join("\n"));
     return EXIT.fine;
@@ -83,7 +85,7 @@ async function initDatabase({ io, options }: CommandContext<InitOptions>): Promi
   const database = await openDatabase({ url });
   try {
     const before = await createSchema(database);
-    const { createDispatchTables } = await import("../../postgres/dispatcher.ts");
+    const { createDispatchTables } = await import("../../adapters/postgres/dispatcher.ts");
     await createDispatchTables(database, url);
     if (role !== undefined) await database.query(formatRoleSql(role));
     if (options.json) printJson(io.stdout, { database: describeDatabase(url), before, version: SCHEMA_VERSION });
@@ -107,7 +109,7 @@ async function initDatabase({ io, options }: CommandContext<InitOptions>): Promi
 /** Checks the database, and prints one line for each finding. */
 async function checkDatabase({ io, options }: CommandContext<object>): Promise<number> {
   const url = await requireEngineUrl(io, options);
-  const { checkEngine } = await import("../../postgres/check-engine.ts");
+  const { checkEngine } = await import("../../adapters/postgres/check-engine.ts");
   const database = await openDatabase({ url, connections: 1 });
   try {
     const findings = await checkEngine(database);

@@ -5,9 +5,9 @@ import {
   type ListingClient,
   simulateClientListing,
 } from "../../catalog/client-listings.ts";
-import { findNamesListedByClient, listClientSkills, toClientSkillText } from "../../clients/client-views.ts";
-import { adviseClient, HOOK_FORMATS } from "../../clients/prompt-hooks.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
+import { findNamesListedByClient, listClientSkills, toClientSkillText } from "../../remote/clients/client-views.ts";
+import { adviseClient, HOOK_FORMATS } from "../../remote/clients/prompt-hooks.ts";
 import { estimateTokens, formatCount, formatNumber, truncateLine } from "../../util/text.ts";
 import { type CommandIo, createPrinter, printJson, printTextExcerpt } from "../output.ts";
 import { LOAD_INSTRUCTION } from "./hook.ts";

@@ -1,16 +1,16 @@
 import { basename, join } from "node:path";
 import { findFirstDenial, findUnavailability } from "../../agent/policy/skill-policies.ts";
 import { describeTrustChange, trustPolicy } from "../../agent/policy/trust-policy.ts";
-import { findRemoteRefusal } from "../../clients/adapt-skill.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { type Problem, SkillError } from "../../errors/problem.ts";
+import { findRemoteRefusal } from "../../remote/clients/adapt-skill.ts";
 import {
   type ClientTarget,
   findDuplicateListings,
   NATIVE_CLIENTS,
   resolveClientTarget,
-} from "../../clients/native-clients.ts";
-import { checkCopyRecord, writeClientCopies } from "../../clients/skill-copies.ts";
-import type { DiscoverResult } from "../../config/discover.ts";
-import { type Problem, SkillError } from "../../errors/problem.ts";
+} from "../../remote/clients/native-clients.ts";
+import { checkCopyRecord, writeClientCopies } from "../../remote/clients/skill-copies.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { mapAsync } from "../../util/sequential.ts";

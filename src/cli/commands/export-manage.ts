@@ -1,5 +1,7 @@
 import { lstatSync } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { getErrnoCode, type Problem, SkillError } from "../../errors/problem.ts";
 import {
   type ClientTarget,
   type ClientTargetOptions,
@@ -7,10 +9,8 @@ import {
   listCopyNames,
   NATIVE_CLIENTS,
   resolveClientTarget,
-} from "../../clients/native-clients.ts";
-import { checkCopyRecord, removeClientCopies } from "../../clients/skill-copies.ts";
-import type { DiscoverResult } from "../../config/discover.ts";
-import { getErrnoCode, type Problem, SkillError } from "../../errors/problem.ts";
+} from "../../remote/clients/native-clients.ts";
+import { checkCopyRecord, removeClientCopies } from "../../remote/clients/skill-copies.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import { type ClientCopyStore, createClientCopyStore } from "../../store/copy-records.ts";
 import { omitUndefined } from "../../util/objects.ts";

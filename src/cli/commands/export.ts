@@ -1,12 +1,12 @@
 import { Option } from "commander";
+import { SkillError } from "../../errors/problem.ts";
 import {
   EXPORT_FORMATS,
   type ExportFormat,
   type ExportResult,
   exportSkill,
   resolveExportPath,
-} from "../../clients/export-skill.ts";
-import { SkillError } from "../../errors/problem.ts";
+} from "../../remote/clients/export-skill.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { mapAsync } from "../../util/sequential.ts";

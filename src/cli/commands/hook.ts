@@ -2,6 +2,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { createTextTrust } from "../../agent/policy/trust-policy.ts";
 import { createFileAdviceMemory } from "../../agent/session/advise.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { formatFix, SkillError } from "../../errors/problem.ts";
 import {
   adviseClient,
   findHookFormat,
@@ -10,9 +12,7 @@ import {
   type HookFormat,
   type HookInput,
   readHookInput,
-} from "../../clients/prompt-hooks.ts";
-import type { DiscoverResult } from "../../config/discover.ts";
-import { formatFix, SkillError } from "../../errors/problem.ts";
+} from "../../remote/clients/prompt-hooks.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import {
   type CommandContext,

@@ -2,7 +2,9 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Option } from "commander";
-import { type ConnectionRecord, createConnectionStore } from "../../clients/apply-connection.ts";
+import { pickProblem, SkillError } from "../../errors/problem.ts";
+import { packageRoot } from "../../package.ts";
+import { type ConnectionRecord, createConnectionStore } from "../../remote/clients/apply-connection.ts";
 import {
   type ConfigScope,
   describeEntry,
@@ -14,7 +16,7 @@ import {
   type McpClientEnvironment,
   type McpServerTarget,
   SERVER_TOKEN_VARIABLE,
-} from "../../clients/mcp-clients.ts";
+} from "../../remote/clients/mcp-clients.ts";
 import {
   createSnippetObject,
   formatSnippet,
@@ -22,10 +24,8 @@ import {
   type MergedConfig,
   readClientDocument,
   writeMcpSnippet,
-} from "../../clients/mcp-config.ts";
-import { type ConnectionState, findServerName, readConnection } from "../../clients/plan-connection.ts";
-import { pickProblem, SkillError } from "../../errors/problem.ts";
-import { packageRoot } from "../../package.ts";
+} from "../../remote/clients/mcp-config.ts";
+import { type ConnectionState, findServerName, readConnection } from "../../remote/clients/plan-connection.ts";
 import { MCP_CLIENT_NAMES } from "../../skill/clients.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";

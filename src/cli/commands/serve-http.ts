@@ -12,13 +12,13 @@ import { createServedCaller, getPersonFolder } from "../../adapters/mcp-server/s
 import { SERVER_TOOLS } from "../../adapters/mcp-server/server-tools.ts";
 import { createTenantGate } from "../../adapters/mcp-server/tenant-gate.ts";
 import { createAuditLog } from "../../capabilities/audit-log.ts";
-import { readOrCreateServerToken } from "../../clients/mcp-clients.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { isValueReference, resolveReference } from "../../config/key-types.ts";
 import { SkillError } from "../../errors/problem.ts";
 import type { Caller } from "../../host/approval.ts";
 import type { Audit, AuditEntry } from "../../host/capability-contract.ts";
 import type { SkillEvent } from "../../host/events.ts";
+import { readOrCreateServerToken } from "../../remote/clients/mcp-clients.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import type { Watcher } from "../../skill/source/watch-folders.ts";
 import { createApprovalStore } from "../../store/approvals.ts";

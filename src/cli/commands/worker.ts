@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
+import { DEFAULT_QUEUE } from "../../adapters/postgres/run-queue.ts";
+import type { WorkerEvent } from "../../adapters/postgres/worker.ts";
 import { resumeRun } from "../../agent/run/resume-run.ts";
 import type { Problem } from "../../errors/problem.ts";
 import { packageVersion } from "../../package.ts";
-import { DEFAULT_QUEUE } from "../../postgres/run-queue.ts";
-import type { WorkerEvent } from "../../postgres/worker.ts";
 import { computeSkillDigest } from "../../skill/source/skill-copy.ts";
 import { formatCount } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
@@ -49,7 +49,7 @@ async function runWorker({ io, options }: CommandContext<WorkerCommandOptions>):
   const slots = options.slots === undefined ? usualSlots : Math.max(1, parseCountOption("--slots", options.slots));
   const { name = `${hostname()}-${process.pid}-${randomBytes(2).toString("hex")}` } = options;
   const signal = createInterruptSignal(io);
-  const { startWorker } = await import("../../postgres/worker.ts");
+  const { startWorker } = await import("../../adapters/postgres/worker.ts");
   try {
     return await runTraced(io, async (traces) => {
       const host = { ...found, runs: engine.runs, ...(traces ? { onEvent: traces.record } : {}) };

@@ -1,4 +1,4 @@
-import type { WorkerSummary } from "../../postgres/run-queue.ts";
+import type { WorkerSummary } from "../../adapters/postgres/run-queue.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { requireCommandEngine } from "../command-host.ts";
 import { createPrinter, printJson } from "../output.ts";

@@ -1,0 +1,238 @@
+import { randomInt } from "node:crypto";
+import type { Client, Pool, QueryConfig } from "pg";
+import { getErrorMessage, SkillError } from "../../errors/problem.ts";
+import { loadPeer } from "../../util/peer-packages.ts";
+
+/** The rows of a statement. A column has the type that `pg` gives it. */
+export type DatabaseRow = Record<string, unknown>;
+
+/** A prepared statement has a name, so that the server plans it once for each connection. */
+export interface Statement {
+  name?: string;
+  text: string;
+  values?: unknown[];
+}
+
+/** Runs statements inside a transaction. */
+export interface Transaction {
+  query(statement: Statement | string): Promise<readonly DatabaseRow[]>;
+  /** The connection of `pg`, for libraries that take part in the transaction. */
+  readonly client: unknown;
+}
+
+/** The connections to one database. */
+export interface Database {
+  /**
+   * Runs a statement, and again while the server is unavailable, until the patience is used up. Contract of the caller: the statement has
+   * the same effect when it runs twice, since an answer may be lost. Throws a SkillError.
+   */
+  query(statement: Statement | string, patienceMs?: number): Promise<readonly DatabaseRow[]>;
+  /** Commits what `work` did, or none of it. It runs again when the server was unavailable: the same contract as for `query`. */
+  transaction<T>(work: (transaction: Transaction) => Promise<T>, patienceMs?: number): Promise<T>;
+  /**
+   * Holds a lock of the server for as long as the process lives, on its own connection. A lost connection is opened again. Resolves when the
+   * lock is held. Throws a SkillError if another process holds it.
+   */
+  hold(lock: Statement): Promise<HeldLock>;
+  /** The connections of `pg`, for libraries. */
+  readonly pool: unknown;
+  close(): Promise<void>;
+}
+
+/** A lock of this process. */
+export interface HeldLock {
+  /** The time since which it is held without interruption, as `performance.now()` counts. Undefined while the connection is lost. */
+  since(): number | undefined;
+  release(): Promise<void>;
+}
+
+export interface DatabaseOptions {
+  /** The connection URL. It may contain a password, and is never part of a message. */
+  url: string;
+  /** The maximum number of connections. Defaults to 10. */
+  connections?: number;
+  /** The time that a command waits for an unavailable server. Defaults to 4 seconds. */
+  patienceMs?: number;
+}
+
+/** A connection without answer is given up: a lost cable sends no error. */
+const CONNECT_TIMEOUT_MS = 3000;
+const IDLE_MS = 3000;
+const QUERY_TIMEOUT_MS = 30_000;
+const DEFAULT_PATIENCE_MS = 4000;
+
+/** The server ends connections to a client that is gone: its locks are free again then. */
+const SERVER_OPTIONS =
+  "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c client_min_messages=warning";
+
+/** Opens the connections of a database when they are first used. Throws a SkillError if `pg` is not installed. */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const { Pool, Client } = await loadPeer.pg();
+  const { url, connections = 10, patienceMs: usualPatience = DEFAULT_PATIENCE_MS } = options;
+  const shared = {
+    connectionString: url,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
+    keepAlive: true,
+    application_name: "skillet",
+    options: SERVER_OPTIONS,
+  };
+  const pool: Pool = new Pool({ ...shared, max: connections, idleTimeoutMillis: IDLE_MS, allowExitOnIdle: true });
+  pool.on("error", () => {}); // An idle connection was closed. The next statement opens another.
+  const persist = async <T>(work: () => Promise<T>, patienceMs: number): Promise<T> => {
+    const end = performance.now() + patienceMs;
+    for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 1000)) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!isTransient(error) || performance.now() + pauseMs > end) throw convertError(error, url);
+        await new Promise((resolve) => setTimeout(resolve, pauseMs / 2 + randomInt(pauseMs)));
+      }
+    }
+  };
+  return {
+    pool,
+    hold: (lock) => holdLock(() => new Client(shared), lock, url),
+    query: (statement, patienceMs = usualPatience) =>
+      persist(async () => (await pool.query(toQueryConfig(statement))).rows as DatabaseRow[], patienceMs),
+    transaction: (work, patienceMs = usualPatience) => persist(() => runTransaction(pool, work), patienceMs),
+    close: () => pool.end(),
+  };
+}
+
+async function holdLock(createClient: () => Client, lock: Statement, url: string): Promise<HeldLock> {
+  const state = { client: undefined as Client | undefined, since: undefined as number | undefined, isReleased: false };
+  const connect = async (): Promise<boolean> => {
+    const client = createClient();
+    client.on("error", () => {});
+    client.on("end", () => {
+      if (state.client !== client) return;
+      state.client = undefined;
+      state.since = undefined;
+      void reconnect();
+    });
+    try {
+      await client.connect();
+      const { rows } = await client.query(lock);
+      if (Object.values(rows[0] ?? {})[0] !== true || state.isReleased) {
+        await client.end();
+        return false;
+      }
+      state.client = client;
+      state.since = performance.now();
+      return true;
+    } catch (error) {
+      await client.end().catch(() => {});
+      throw convertError(error, url);
+    }
+  };
+  const reconnect = async () => {
+    while (!state.isReleased && !(await connect().catch(() => false)))
+      await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));
+  };
+  if (!(await connect())) {
+    throw new SkillError("engine-failed", {
+      message: "Another process holds this lock of the database",
+      fix: "use another name",
+    });
+  }
+  return {
+    since: () => state.since,
+    async release() {
+      state.isReleased = true;
+      const { client } = state;
+      state.client = undefined;
+      await client?.end();
+    },
+  };
+}
+
+const RECONNECT_MS = 300;
+
+function toQueryConfig(statement: Statement | string): QueryConfig {
+  return typeof statement === "string" ? { text: statement } : statement;
+}
+
+async function runTransaction<T>(pool: Pool, work: (transaction: Transaction) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  const state: { broken?: Error } = {};
+  const remember = (error: Error) => {
+    state.broken = error;
+  };
+  client.on("error", remember);
+  try {
+    await client.query("begin");
+    const query = async (statement: Statement | string) =>
+      (await client.query(toQueryConfig(statement))).rows as DatabaseRow[];
+    const value = await work({ query, client });
+    await client.query("commit");
+    return value;
+  } catch (error) {
+    await client.query("rollback").catch(remember);
+    throw error;
+  } finally {
+    client.off("error", remember);
+    client.release(state.broken);
+  }
+}
+
+/** Codes of an unavailable server, and of transactions that have to run again. */
+const TRANSIENT_CODES: ReadonlySet<unknown> = new Set([
+  ...["ECONNREFUSED", "ECONNRESET", "ENOENT", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN"],
+  ...["57P01", "57P02", "57P03", "08000", "08003", "08006", "40001", "40P01", "53300"],
+]);
+const TRANSIENT_TEXT =
+  /terminated|timeout exceeded when trying to connect|timeout expired|read timeout|Connection ended|not queryable|connection error/i;
+
+function isTransient(error: unknown): boolean {
+  const { code } = Object(error) as { code?: unknown };
+  return TRANSIENT_CODES.has(code) || (error instanceof Error && TRANSIENT_TEXT.test(error.message));
+}
+
+/** SQL states with a fix. All others are reported as they are. */
+const SQL_STATES: Readonly<Record<string, string>> = {
+  "28P01": "check the user name and the password of the URL",
+  "28000": "check the user name of the URL, and that the server allows it to connect",
+  "3D000": "create the database, or fix its name in the URL",
+  "42501": "grant the role the rights that `skillet engine init --print-sql` lists",
+  "3F000": "run `skillet engine init` as the owner of the database",
+  "42P01": "run `skillet engine init` as the owner of the database",
+  "42703": "run `skillet engine init` as the owner of the database",
+};
+
+/** Converts an error of the database into one with a fix, without the password. */
+function convertError(error: unknown, url: string): unknown {
+  if (error instanceof SkillError) return error;
+  const { code } = Object(error) as { code?: string };
+  const message = hidePassword(getErrorMessage(error), url);
+  if (isTransient(error))
+    return new SkillError("engine-unavailable", {
+      message: `The database ${describeDatabase(url)} is unavailable: ${message}`,
+      fix: "check that it is running and reachable",
+      commands: ["skillet engine check"],
+    });
+  return new SkillError("engine-failed", {
+    message: `The database ${describeDatabase(url)} refused a statement: ${message}`,
+    fix: SQL_STATES[code ?? ""] ?? "run `skillet engine check`",
+  });
+}
+
+/** Names the database of a URL without user and password. */
+export function describeDatabase(url: string): string {
+  try {
+    const { host, pathname, searchParams } = new URL(url);
+    return `${decodeURIComponent(pathname.slice(1))} at ${searchParams.get("host") ?? host}`;
+  } catch {
+    return "(the URL is not valid)";
+  }
+}
+
+function hidePassword(text: string, url: string): string {
+  try {
+    const { password } = new URL(url);
+    const values = [url, password, decodeURIComponent(password)].filter((value) => value !== "");
+    return values.reduce((shown, value) => shown.replaceAll(value, "[password]"), text);
+  } catch {
+    return text.replaceAll(url, "[url]");
+  }
+}

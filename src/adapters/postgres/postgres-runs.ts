@@ -1,0 +1,287 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { SkillError } from "../../errors/problem.ts";
+import { createJournal, formatJournalLine, type Journal, type JournalLine, parseJournal } from "../../store/journal.ts";
+import {
+  createAnswerLine,
+  createBusyError,
+  createCancelLine,
+  createCorruptSummary,
+  createFirstLines,
+  createUnknownRunError,
+  findExpiredRuns,
+  findRun,
+  isRunId,
+  type RunOwner,
+  type RunState,
+  type RunSummary,
+  requireResumable,
+  sortRuns,
+  summarizeRun,
+} from "../../store/run-rules.ts";
+import type { RunStore } from "../../store/runs.ts";
+import type { Database, DatabaseRow, Statement, Transaction } from "./database.ts";
+import { createLookBatch, createPostgresLog, type LeaseTimes } from "./postgres-journal.ts";
+
+export interface PostgresRunOptions {
+  /** The time after which a run of a process that no longer renews its lease can be resumed elsewhere. Defaults to 15 seconds. */
+  leaseSeconds?: number;
+  /** The time that a running run waits for an unavailable server before it stops as interrupted. Defaults to 60 seconds. */
+  outageSeconds?: number;
+}
+
+/** Creates the store of the runs in Postgres. Several machines share it. `addLeg` gives an answered run to the workers. */
+export function createPostgresRunStore(
+  database: Database,
+  options: PostgresRunOptions = {},
+  addLeg: (transaction: Transaction, id: string) => Promise<void> = addNextLegLater,
+): RunStore {
+  const { leaseSeconds = 15, outageSeconds = 60 } = options;
+  const lease: LeaseTimes = { seconds: leaseSeconds, outageMs: outageSeconds * 1000 };
+  const looks = createLookBatch(database, lease);
+  const take = async (id: string): Promise<Journal> => {
+    const owner = { id: randomUUID(), label: `process ${process.pid} on ${hostname()}` };
+    const taken = await database.transaction((transaction) => takeLease(transaction, id, owner, lease));
+    const log = createPostgresLog({ database, lease, looks, id, owner: owner.id, readSeq: taken.lastSeq });
+    try {
+      const [head, ...lines] = taken.lines;
+      if (head?.type !== "run") throw createCorruptError(id);
+      return await createJournal({ head, lines: [head, ...lines], log });
+    } catch (error) {
+      await log.close();
+      throw error;
+    }
+  };
+  const summaries = async (ids?: readonly string[]) =>
+    sortRuns((await readSummaries((statement) => database.query(statement), { ids })).map(({ summary }) => summary));
+  return {
+    async create(run) {
+      const { id } = run.head;
+      if (!isRunId(id)) throw createTakenIdError(id);
+      const key = randomUUID();
+      const isNew = await database.transaction((transaction) => insertRun(transaction, createFirstLines(run), id, key));
+      if (!isNew) throw createTakenIdError(id);
+      return take(id);
+    },
+    resume: take,
+    list: () => summaries(),
+    async find(written) {
+      if (!isRunId(written)) throw createUnknownRunError(written);
+      const rows = await database.query({ text: FIND_IDS, values: [written] });
+      return findRun(
+        written,
+        rows.map((row) => String(row["id"])),
+        summaries,
+      );
+    },
+    async read(id) {
+      const rows = isRunId(id) ? await database.query({ text: READ_LINES, values: [id] }) : [];
+      if (rows.length === 0) throw createUnknownRunError(id);
+      return parseJournal(Buffer.from(rows.map(({ line }) => String(line)).join("")));
+    },
+    answer: (id, approval, about) =>
+      database.transaction(async (transaction) => {
+        const run = await lockRun(transaction, id);
+        const lines = await readLines(transaction, id);
+        const line = createAnswerLine(run, () => lines, approval, about);
+        await insertLine(transaction, id, line);
+        if (run.queue && !run.owner) await addLeg(transaction, id);
+        return line.approvalRequest;
+      }),
+    cancel: (id) =>
+      database.transaction(async (transaction) => {
+        const line = createCancelLine(await lockRun(transaction, id));
+        await insertLine(transaction, id, line);
+        await transaction.query({
+          text: "update skillet.runs set is_cancelled = true, dispatch = case when dispatch is null then null else 'done' end where id = $1",
+          values: [id],
+        });
+      }),
+    async prune(keep, { isTrial = false } = {}) {
+      const expired = findExpiredRuns(await summaries(), keep);
+      if (isTrial || expired.length === 0) return expired;
+      // A run that was resumed since it was listed stays.
+      const rows = await database.query({
+        text: `delete from skillet.runs r where r.id = any($1) and not ${IS_LEASED} returning r.id`,
+        values: [expired.map(({ id }) => id)],
+      });
+      const removed = new Set(rows.map((row) => row["id"]));
+      return expired.filter(({ id }) => removed.has(id));
+    },
+  };
+}
+
+/** Marks a run for the workers, which notice it within seconds. */
+async function addNextLegLater({ query }: Transaction, id: string): Promise<void> {
+  await query({
+    text: "update skillet.runs set leg = leg + 1, dispatch = 'queued', worker = null where id = $1 and queue is not null",
+    values: [id],
+  });
+}
+
+/** True while an owner works on the run. After a restart of the server, each owner has the time of a lease to renew it. */
+export const IS_LEASED = `(r.owner is not null and r.lease_until is not null
+  and greatest(r.lease_until, pg_postmaster_start_time() + r.lease_length) > now())`;
+
+const FIND_IDS = `
+select id from skillet.runs
+where starts_with(id, $1) or starts_with(regexp_replace(id, '^.*-', ''), $1) or right(id, length($1)) = $1
+  or ($1 = 'last' and left(id, 15) = (select left(max(id), 15) from skillet.runs))
+order by id desc`;
+
+const READ_LINES = `
+select line from (
+  select 0 as seq, head as line from skillet.runs where id = $1
+  union all select seq, line from skillet.lines where run = $1
+) l order by seq`;
+
+/**
+ * The summary needs the first line, and the lines from the last step on: they show whether the run waits. A run that has ended needs only
+ * its last line.
+ */
+const SUMMARIES = `
+select r.id, r.head, r.bytes, r.changed_at, r.queue, r.tenant, r.dispatch, r.problem, r.worker, r.owner, r.owner_label, ${IS_LEASED} as is_leased,
+  case when r.tail is not null and not r.is_cancelled then r.tail else (
+    select string_agg(l.line, '' order by l.seq) from skillet.lines l
+    where l.run = r.id and (l.kind = 'cancel' or l.seq >= coalesce(
+      (select max(s.seq) from skillet.lines s where s.run = r.id and s.kind = 'step'), 0))
+  ) end as lines
+from skillet.runs r`;
+
+type RunQuery = (statement: Statement) => Promise<readonly DatabaseRow[]>;
+
+interface ReadSummary {
+  summary: RunSummary;
+  row: DatabaseRow;
+}
+
+async function readSummaries(
+  query: RunQuery,
+  { ids }: { ids?: readonly string[] | undefined },
+): Promise<ReadSummary[]> {
+  const rows =
+    ids === undefined
+      ? await query({ text: SUMMARIES })
+      : await query({ text: `${SUMMARIES} where r.id = any($1)`, values: [ids] });
+  return rows.map((row) => ({ row, summary: createSummary(row) }));
+}
+
+function createSummary(row: DatabaseRow): RunSummary {
+  const [id, bytes] = [String(row["id"]), Number(row["bytes"])];
+  const head = parseJournal(Buffer.from(String(row["head"]))).lines[0];
+  if (head?.type !== "run" || head.version !== 1 || head.id !== id) {
+    const version: unknown = head?.type === "run" ? head.version : undefined;
+    const corrupt = createCorruptSummary(id, row["changed_at"] as Date, bytes);
+    return { ...corrupt, ...(typeof version === "number" && version > 1 ? { formatVersion: version } : {}) };
+  }
+  const { lines, corrupt } = parseJournal(Buffer.from(String(row["lines"] ?? "")));
+  const owner = row["is_leased"] === true ? { id: String(row["owner"]), label: String(row["owner_label"]) } : undefined;
+  const summary = summarizeRun({ head, lines: [head, ...lines], isCorrupt: corrupt.length > 0, owner, bytes });
+  return row["queue"] === null ? summary : addQueueState(summary, row);
+}
+
+/** The state of an idle run, by the state of its queue. */
+const QUEUE_STATES: Readonly<Record<string, RunState>> = { queued: "queued", stuck: "stuck" };
+
+function addQueueState(summary: RunSummary, row: DatabaseRow): RunSummary {
+  const isIdle = summary.state === "interrupted" || summary.state === "answered";
+  const state = (isIdle ? QUEUE_STATES[String(row["dispatch"])] : undefined) ?? summary.state;
+  return {
+    ...summary,
+    state,
+    queue: String(row["queue"]),
+    ...(row["tenant"] === "" ? {} : { tenant: String(row["tenant"]) }),
+    ...(typeof row["problem"] === "string" && isIdle ? { problem: JSON.parse(row["problem"]) } : {}),
+  };
+}
+
+/** Locks a run until the end of the transaction, and returns its summary. Throws a SkillError if it does not exist. */
+export async function lockRun({ query }: Transaction, id: string): Promise<RunSummary> {
+  const locked = isRunId(id)
+    ? await query({ text: "select 1 from skillet.runs where id = $1 for update", values: [id] })
+    : [];
+  // A second statement: it sees what the transaction before committed.
+  const [found] = locked.length === 0 ? [] : await readSummaries(query, { ids: [id] });
+  if (!found) throw createUnknownRunError(id);
+  return found.summary;
+}
+
+async function readLines({ query }: Pick<Transaction, "query">, id: string): Promise<readonly JournalLine[]> {
+  const rows = await query({ text: READ_LINES, values: [id] });
+  return parseJournal(Buffer.from(rows.map(({ line }) => String(line)).join(""))).lines;
+}
+
+/** Inserts a new run. `key` is the same when the statement is repeated. Returns false if the id is taken. */
+export async function insertRun(
+  { query }: Transaction,
+  lines: readonly JournalLine[],
+  id: string,
+  key: string,
+): Promise<boolean> {
+  const [head = "", ...rest] = lines.map(formatJournalLine);
+  const [row] = await query({
+    text: `insert into skillet.runs (id, head, owner, bytes) values ($1, $2, $3, $4) on conflict (id) do nothing returning id`,
+    values: [id, head, key, Buffer.byteLength([head, ...rest].join(""))],
+  });
+  if (!row) {
+    // The answer to the first attempt may have been lost.
+    const [mine] = await query({ text: "select 1 from skillet.runs where id = $1 and owner = $2", values: [id, key] });
+    return mine !== undefined;
+  }
+  await query({
+    text: "insert into skillet.lines (run, kind, line) select $1, kind, line from unnest($2::text[], $3::text[]) with ordinality u(kind, line, n) order by n",
+    values: [id, lines.slice(1).map(({ type }) => type), rest],
+  });
+  return true;
+}
+
+/** Adds a line of a process that does not own the run. */
+async function insertLine({ query }: Transaction, id: string, line: JournalLine): Promise<void> {
+  const text = formatJournalLine(line);
+  await query({
+    text: "insert into skillet.lines (run, kind, line) values ($1, $2, $3)",
+    values: [id, line.type, text],
+  });
+  await query({
+    text: "update skillet.runs set changed_at = now(), bytes = bytes + $2 where id = $1",
+    values: [id, Buffer.byteLength(text)],
+  });
+}
+
+interface TakenRun {
+  lines: readonly JournalLine[];
+  /** The number of the last line that this owner has read. */
+  lastSeq: string;
+}
+
+/** Takes the lease of a run. Throws a SkillError if another owner holds it, or if the run cannot be resumed. */
+async function takeLease(transaction: Transaction, id: string, owner: RunOwner, lease: LeaseTimes): Promise<TakenRun> {
+  const { query } = transaction;
+  const run = await lockRun(transaction, id);
+  if (run.owner && run.owner.id !== owner.id) throw createBusyError(id, run.owner);
+  requireResumable(run.owner ? { ...run, state: "interrupted" } : run);
+  const rows = await query({ text: "select seq, line from skillet.lines where run = $1 order by seq", values: [id] });
+  const [row] = await query({
+    text: `update skillet.runs set owner = $2, owner_label = $3, lease_length = $4::interval, lease_until = now() + $4::interval
+      where id = $1 returning head`,
+    values: [id, owner.id, owner.label, `${lease.seconds} seconds`],
+  });
+  const text = [row?.["head"], ...rows.map(({ line }) => line)].join("");
+  const { lines, corrupt } = parseJournal(Buffer.from(text));
+  if (corrupt.length > 0) throw createCorruptError(id);
+  return { lines, lastSeq: String(rows.at(-1)?.["seq"] ?? 0) };
+}
+
+function createTakenIdError(id: string): SkillError {
+  return new SkillError("journal-unwritable", {
+    message: `Run ${id} cannot be created: its id is taken or not valid`,
+    fix: "use a new id",
+  });
+}
+
+function createCorruptError(id: string): SkillError {
+  return new SkillError("journal-corrupt", {
+    message: `The journal of run ${id} is corrupt`,
+    fix: "start a new run; `skillet runs show` shows the readable part",
+  });
+}

@@ -1,0 +1,150 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openDatabase } from "../../../src/adapters/postgres/database.ts";
+import { createPostgresRunStore } from "../../../src/adapters/postgres/postgres-runs.ts";
+import type { RunEvent } from "../../../src/host/events.ts";
+import type { RunEnd } from "../../../src/store/journal.ts";
+import { createRunStore } from "../../../src/store/runs.ts";
+import { testRunStore } from "../../../src/testing/run-store-cases.ts";
+import { temporaryFolder } from "../../support/folder.ts";
+import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
+import { startPostgresProxy } from "../../support/postgres-proxy.ts";
+
+describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.remove());
+
+  const openEngine = async () => {
+    const url = await server.createEngine();
+    const opened: { close(): Promise<void> }[] = [];
+    const open = async () => {
+      const database = await openDatabase({ url });
+      opened.push(database);
+      return database;
+    };
+    return { open, close: async () => void (await Promise.all(opened.map((one) => one.close()))) };
+  };
+
+  describe("runs", () => {
+    const cases = testRunStore(async () => {
+      const engine = await openEngine();
+      const admin = await engine.open();
+      return {
+        open: async () => createPostgresRunStore(await engine.open()),
+        expireLease: async (id) => {
+          await admin.query({ text: "update skillet.runs set lease_until = null where id = $1", values: [id] });
+        },
+        close: engine.close,
+      };
+    });
+    it.each(cases)("[E-01] $name", ({ run }) => run());
+  });
+
+  it("[E-04] keeps every value that the file store keeps, byte for byte", async () => {
+    const engine = await openEngine();
+    const stores = [createPostgresRunStore(await engine.open()), createRunStore(temporaryFolder())];
+    const values = [
+      ...EDGE_VALUES,
+      ...Array.from({ length: 100 }, (_, seed) => createValue(createRandom(seed + 1), 4)),
+    ];
+    const run = { head: { id: ID, kind: "use", skill: "a", task: "" } as const, request: {} };
+    const texts: string[][] = [];
+    for (const store of stores) {
+      const journal = await store.create(run);
+      const returned = [];
+      for (const [index, value] of values.entries()) returned.push(await journal.step(`step-${index}`, value));
+      await journal.close();
+      const { lines, corrupt } = await store.read(ID);
+      expect(corrupt).toEqual([]);
+      const read = lines.flatMap((line) => (line.type === "step" ? [JSON.stringify(line.value) ?? ""] : []));
+      expect(returned.map((value) => JSON.stringify(value) ?? "")).toEqual(read);
+      texts.push(read);
+    }
+    expect(texts[0]?.length).toBe(values.length);
+    expect(texts[0]?.every((text, index) => text === texts[1]?.[index])).toBe(true);
+    await engine.close();
+  });
+
+  it("[E-05] keeps a line once when the answer to its write was lost", async () => {
+    const url = await server.createEngine();
+    const proxy = await startPostgresProxy(server);
+    const database = await openDatabase({ url: proxy.urlOf(url) });
+    const store = createPostgresRunStore(database);
+    const journal = await store.create({ head: { id: ID, kind: "use", skill: "a", task: "" }, request: {} });
+    for (const name of ["a", "b"]) {
+      proxy.loseAnswerTo("skillet-append");
+      expect(await journal.step(name, name)).toBe(name);
+    }
+    proxy.loseAnswerTo("skillet-append");
+    await journal.end({}, END);
+    await journal.close();
+    expect(proxy.lost).toBe(3);
+    const lines = (await store.read(ID)).lines.map((line) => (line.type === "step" ? line.name : line.type));
+    expect(lines).toEqual(["run", "request", "opened", "a", "b", "result", "end"]);
+    expect((await store.find(ID)).state).toBe("ended");
+    await database.close();
+  });
+
+  it("[E-03] writes a step, its events and the lines of others in one round trip", async () => {
+    const url = await server.createEngine();
+    const proxy = await startPostgresProxy(server);
+    const database = await openDatabase({ url: proxy.urlOf(url), connections: 1 });
+    const store = createPostgresRunStore(database);
+    const journal = await store.create({ head: { id: ID, kind: "use", skill: "a", task: "" }, request: {} });
+    await journal.step("first", 1);
+    const before = proxy.answers;
+    for (let index = 0; index < 10; index++) {
+      const event = { type: "tool-called", run: ID, skill: "a", at: new Date(0).toISOString(), tool: "t" } as RunEvent;
+      await Promise.all([journal.event(event), journal.step(`step-${index}`, "x".repeat(1000))]);
+      await journal.requireLease();
+    }
+    expect(proxy.answers - before).toBe(10);
+    await journal.close();
+    expect((await store.read(ID)).lines.filter(({ type }) => type === "event")).toHaveLength(10);
+    await database.close();
+  });
+});
+
+const ID = "20260102-030405-0a1b2c3d";
+
+const END: Omit<RunEnd, "type"> = {
+  ...({ stop: "answer", isError: false, iterations: 2, ms: 1200 } as const),
+  usage: { inputTokens: 10, outputTokens: 5, cachedTokens: 0 },
+};
+
+const EDGE_VALUES: readonly unknown[] = [
+  ...[
+    "",
+    "\u0000",
+    "a\u0000b",
+    "\ud800",
+    "\udfff\ud800",
+    "\u2028\u2029\ufeff",
+    "2026-01-02T03:04:05.000Z",
+    "$1 %s \\ ' \"",
+  ],
+  ...[JSON.parse('{"__proto__":{"a":1},"constructor":1}'), { "\u0000": "\u0000", "\ud800": 1 }],
+  ...[-0, 1e308, 5e-324, 0.1 + 0.2, Number.MAX_SAFE_INTEGER, Number.NaN, null, undefined, [], {}, [[[]]]],
+  "x".repeat(10 * 1024 * 1024),
+];
+
+/** Returns the same numbers for the same seed. */
+function createRandom(seed: number): (max: number) => number {
+  let state = seed;
+  return (max) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * max);
+  };
+}
+
+function createValue(random: (max: number) => number, depth: number): unknown {
+  const text = () => Array.from({ length: random(8) }, () => String.fromCharCode(random(0x10000))).join("");
+  const kinds: (() => unknown)[] = [
+    ...[text, () => random(1e9) / 7, () => random(2) === 1, () => null],
+    () => Array.from({ length: random(4) }, () => createValue(random, depth - 1)),
+    () => Object.fromEntries(Array.from({ length: random(4) }, () => [text(), createValue(random, depth - 1)])),
+  ];
+  return kinds[random(depth > 0 ? kinds.length : 4)]?.();
+}

@@ -1,0 +1,212 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import {
+  createMachine,
+  detach,
+  findRepeated,
+  formatLedger,
+  startWorld,
+  viewEngine,
+  type WorkerProcess,
+} from "../../support/engine-scene.ts";
+import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.remove());
+
+  const openScene = async () => {
+    const [url, world] = [await server.createEngine(), await startWorld()];
+    return { url, world, engine: await viewEngine(url) };
+  };
+  const lostBy = ({ events }: WorkerProcess) =>
+    events.flatMap((event) => (event.type === "worker-lost" ? event.worker : []));
+
+  const countTaken = ({ events }: WorkerProcess) => events.filter(({ type }) => type === "run-taken").length;
+
+  it("do a detached run with a nested one, which every machine shows", async () => {
+    const { url, world, engine } = await openScene();
+    const [here, there] = [createMachine({ url, world }), createMachine({ url, world })];
+    const worker = await there.startWorker("--name", "first");
+    const id = await detach(here, "outer", "delegate a 4");
+    await engine.waitFor([id], "ended");
+    expect(formatLedger(world)).toEqual(["a-inner 0", "a-inner 1", "a 0", "a 1"]);
+    const shown = JSON.parse((await here.command("runs", "show", id, "--json")).stdout);
+    expect(shown).toMatchObject({ problems: [], summary: { state: "ended", queue: "runs" } });
+    expect((await here.command("workers")).stdout).toMatch(/^first {2}running {2}\d\/8 slots {2}runs/);
+    worker.signal("SIGTERM");
+    expect(await worker.ended).toBe(0);
+    expect(worker.events.map(({ type }) => type)).toEqual([
+      ...["worker-started", "run-taken", "run-left", "worker-draining", "worker-stopped"],
+    ]);
+    expect(JSON.parse((await here.command("workers", "--json")).stdout).workers).toEqual([]);
+  });
+
+  it("[E-19] hold an approval and a denial of one machine on another with a different home", async () => {
+    const { url, world, engine } = await openScene();
+    const machines = [0, 1].map(() => createMachine({ url, world, needsApproval: true }));
+    const [first, second] = machines;
+    if (!first || !second) throw new Error("two machines");
+    const worker = await first.startWorker();
+    const ids = [await detach(second, "payer", "pay yes 1"), await detach(second, "payer", "pay no 1")];
+    await engine.waitFor(ids, "waiting");
+    worker.signal("SIGTERM");
+    await worker.ended;
+    const [yes = "", no = ""] = ids;
+    expect(await second.command("approve", yes, "--yes")).toMatchObject({ code: 0 });
+    expect(await second.command("approve", no, "--deny", "too much", "--yes")).toMatchObject({ code: 0 });
+    await second.startWorker();
+    await waitFor(() => formatLedger(world).length > 0);
+    expect(formatLedger(world)).toEqual(["yes 0"]);
+    await engine.waitFor([yes], "ended");
+    const { lines } = await engine.runs.read(yes);
+    expect(lines.filter(({ type }) => type === "ask")).toHaveLength(1);
+  });
+
+  it("[E-09] continue the runs of a worker that was killed, and repeat at most the call in flight", async () => {
+    const { url, world, engine } = await openScene();
+    const machine = createMachine({ url, world });
+    world.setDelay(100);
+    const [first, second] = [await machine.startWorker("--slots", "4"), await machine.startWorker("--slots", "4")];
+    const ids: string[] = [];
+    for (let index = 0; index < 6; index++) ids.push(await detach(machine, "payer", `pay t${index} 6`));
+    await waitFor(() => world.ledger.length > 8 && first.events.some(({ type }) => type === "run-taken"));
+    first.signal("SIGKILL");
+    const taken = countTaken(first);
+    await engine.waitFor(ids, "ended");
+    expect(lostBy(second)).toEqual([first.name]);
+    expect(new Set(formatLedger(world)).size).toBe(36);
+    expect(findRepeated(world).length).toBeLessThanOrEqual(taken);
+  });
+
+  it("[E-09] take the runs of a frozen worker, which does nothing more when it wakes", async () => {
+    const { url, world, engine } = await openScene();
+    const machine = createMachine({ url, world, leaseSeconds: 2 });
+    world.setDelay(100);
+    const workers = [await machine.startWorker(), await machine.startWorker()];
+    const id = await detach(machine, "payer", "pay a 20");
+    await waitFor(() => world.ledger.length > 3);
+    const [frozen, next] = workers.sort((a, b) => countTaken(b) - countTaken(a));
+    if (!frozen || !next) throw new Error("two workers");
+    frozen.signal("SIGSTOP");
+    await engine.waitFor([id], "ended");
+    expect(lostBy(next)).toEqual([frozen.name]);
+    const { length } = world.ledger;
+    frozen.signal("SIGCONT");
+    await waitFor(() => frozen.events.some(({ type }) => type === "run-left"));
+    expect(world.ledger.length).toBe(length);
+    expect(findRepeated(world).length).toBeLessThanOrEqual(1);
+    const steps = (await engine.runs.read(id)).lines.flatMap((line) => (line.type === "step" ? line.name : []));
+    expect(steps.length).toBe(new Set(steps).size);
+  });
+
+  it("[E-13] give up a run that ends its worker, and do the others", async () => {
+    const { url, world, engine } = await openScene();
+    const machine = createMachine({ url, world, leaseSeconds: 2 });
+    const workers: WorkerProcess[] = [];
+    world.onPayment(({ tag }) => {
+      if (tag !== "poison") return;
+      for (const worker of workers)
+        if (worker.events.some((event) => event.type === "run-taken" && event.run === poison)) worker.signal("SIGKILL");
+    });
+    const poison = await detach(machine, "payer", "pay poison 1");
+    for (let count = 0; count < 3; count++) {
+      const worker = await machine.startWorker();
+      workers.push(worker);
+      if (count < 2) await worker.ended;
+    }
+    const other = await detach(machine, "payer", "pay other 2");
+    await engine.waitFor([other], "ended");
+    await engine.waitFor([poison], "stuck");
+    expect((await engine.runs.find(poison)).problem?.code).toBe("run-poisonous");
+    expect(formatLedger(world).filter((payment) => payment === "poison 0")).toHaveLength(2);
+    expect((await machine.command("runs")).stdout).toContain("skillet resume");
+  });
+
+  it("[E-18] give back a run whose skill they have not, or in another copy, until one has it", async () => {
+    const { url, world, engine } = await openScene();
+    const [right, without, changed] = [
+      createMachine({ url, world }),
+      createMachine({ url, world, skills: {} }),
+      createMachine({ url, world, skills: { payer: "Pay twice." } }),
+    ];
+    const wrong = [await without.startWorker(), await changed.startWorker()];
+    const { stdout, stderr } = await right.command("run", "payer", "pay a 1", "--detach");
+    expect(stderr).toContain("no worker has payer as it is here");
+    const id = stdout.trim();
+    await waitFor(async () => (await engine.runs.find(id)).problem !== undefined);
+    expect((await engine.runs.find(id)).problem).toMatchObject({ code: "skill-not-on-worker" });
+    expect((await right.command("runs", "show", id)).stdout).toContain("'payer': the run needs");
+    await engine.waitFor([id], "stuck");
+    expect(world.ledger).toEqual([]);
+    expect((await right.command("workers")).stdout).toContain("different copies of payer");
+    await right.startWorker();
+    await engine.waitFor([id], "ended");
+    expect(formatLedger(world)).toEqual(["a 0"]);
+    expect(wrong.reduce((sum, worker) => sum + countTaken(worker), 0)).toBeGreaterThan(0);
+  });
+
+  it("[E-24] finish their runs when they are stopped, and leave the rest to others", async () => {
+    const { url, world, engine } = await openScene();
+    const machine = createMachine({ url, world });
+    world.setDelay(200);
+    const first = await machine.startWorker("--slots", "2");
+    const ids: string[] = [];
+    for (let index = 0; index < 4; index++) ids.push(await detach(machine, "payer", `pay t${index} 3`));
+    await waitFor(() => world.ledger.length > 1);
+    first.signal("SIGTERM");
+    expect(await first.ended).toBe(0);
+    await machine.startWorker();
+    await engine.waitFor(ids, "ended");
+    expect(findRepeated(world)).toEqual([]);
+    expect(formatLedger(world)).toHaveLength(12);
+  });
+
+  it("[E-17] find a run whose leg was lost", async () => {
+    const { url, world, engine } = await openScene();
+    const machine = createMachine({ url, world });
+    const id = await detach(machine, "payer", "pay a 1");
+    await engine.database.query("delete from dbos.workflow_status");
+    const worker = await machine.startWorker();
+    await engine.waitFor([id], "ended");
+    expect(worker.events).toContainEqual(expect.objectContaining({ type: "runs-found", count: 1 }));
+  });
+
+  it("[E-10] live through restarts of the server, and repeat nothing", async () => {
+    const own = await startPostgres();
+    onTestFinished(() => own.remove());
+    const [url, world] = [await own.createEngine(), await startWorld()];
+    const engine = await viewEngine(url);
+    const machine = createMachine({ url, world, leaseSeconds: 2 });
+    world.setDelay(100);
+    const workers = [await machine.startWorker("--slots", "2"), await machine.startWorker("--slots", "2")];
+    const ids: string[] = [];
+    for (let index = 0; index < 4; index++) ids.push(await detach(machine, "payer", `pay t${index} 12`));
+    for (let count = 0; count < 3; count++) {
+      const { length } = world.ledger;
+      await waitFor(() => world.ledger.length > length + 4);
+      await own.stop("immediate");
+      await own.start();
+    }
+    await engine.waitFor(ids, "ended");
+    expect(findRepeated(world)).toEqual([]);
+    expect(formatLedger(world)).toHaveLength(48);
+    expect(workers.flatMap(lostBy)).toEqual([]);
+  });
+
+  it("[E-15] give one run for the same key, and refuse another request under it", async () => {
+    const { url, world, engine } = await openScene();
+    const machine = createMachine({ url, world });
+    const ids = await Promise.all(
+      Array.from({ length: 10 }, () => detach(machine, "payer", "pay a 1", "--key", "order-1", "--tenant", "acme")),
+    );
+    expect(new Set(ids).size).toBe(1);
+    expect(await engine.runs.list()).toHaveLength(1);
+    const other = await machine.command("run", "payer", "pay b 1", "--detach", "--key", "order-1", "--tenant", "acme");
+    expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining("queue-key-reused") });
+    expect(await detach(machine, "payer", "pay b 1", "--key", "order-1", "--tenant", "other")).not.toBe(ids[0]);
+  });
+});
