@@ -53,18 +53,17 @@ export interface PairedComparison {
 
 /** The accepted share of wrong verdicts when the arms do not differ. */
 export const SIGNIFICANCE = 0.05;
-const RESAMPLES = 4000;
 
 /**
- * Compares paired trials. The interval is a bootstrap of the pairs together with one imagined pair for each side, after
- * Bonett and Price: without them, five equal pairs would give the interval 0 to 0. The verdict needs both the interval and
- * McNemar's test, and `pValue` may be replaced by one that is adjusted for several comparisons.
+ * Compares paired trials. The interval has the differences that Tango's score test does not reject: it also holds for few
+ * pairs, and for pairs that are all equal. A bootstrap of so few outcomes covers the true difference too often. The verdict
+ * needs both the interval and McNemar's test, and `pValue` may be replaced by one that is adjusted for several comparisons.
  */
-export function comparePairs(pairs: readonly TrialPair[], seed = 1): PairedComparison {
+export function comparePairs(pairs: readonly TrialPair[]): PairedComparison {
   const gained = pairs.filter(({ baseline, arm }) => arm && !baseline).length;
   const lost = pairs.filter(({ baseline, arm }) => baseline && !arm).length;
   const difference = pairs.length === 0 ? 0 : (gained - lost) / pairs.length;
-  const [low, high] = bootstrapDifference(pairs.length, gained, lost, seed);
+  const [low, high] = computeDifferenceInterval(pairs.length, gained, lost);
   const pValue = computeMcNemar(gained, lost);
   const compared = { pairs: pairs.length, gained, lost, difference, low, high, pValue };
   return { ...compared, verdict: decideVerdict(compared) };
@@ -76,24 +75,35 @@ export function decideVerdict({ low, high, pValue }: Pick<PairedComparison, "low
   return low > 0 ? "helps" : high < 0 ? "hurts" : "cannot tell";
 }
 
-function bootstrapDifference(pairs: number, gained: number, lost: number, seed: number): [number, number] {
-  const size = pairs + 2;
-  const random = createRandom(seed);
-  const up = (gained + 1) / size;
-  const down = up + (lost + 1) / size;
-  const means = new Float64Array(RESAMPLES);
-  for (let at = 0; at < RESAMPLES; at++) {
-    let sum = 0;
-    for (let draw = 0; draw < size; draw++) {
-      const value = random();
-      if (value < up) sum++;
-      else if (value < down) sum--;
+/** Returns the 95 % interval of the difference of paired shares after Tango (1998). */
+export function computeDifferenceInterval(pairs: number, gained: number, lost: number): [low: number, high: number] {
+  const observed = pairs === 0 ? 0 : (gained - lost) / pairs;
+  const find = (end: number): number => {
+    if (pairs === 0) return end;
+    let [accepted, rejected] = [observed, end];
+    for (let step = 0; step < 50; step++) {
+      const middle = (accepted + rejected) / 2;
+      if (Math.abs(computeDifferenceScore(pairs, gained, lost, middle)) <= Z_95) accepted = middle;
+      else rejected = middle;
     }
-    means[at] = sum / size;
-  }
-  means.sort();
-  const tail = Math.floor((RESAMPLES * SIGNIFICANCE) / 2);
-  return [means[tail] as number, means[RESAMPLES - 1 - tail] as number];
+    return accepted;
+  };
+  return [find(-1), find(1)];
+}
+
+/** Returns how many standard errors the observed difference is above this one, whose variance has the most likely shares. */
+function computeDifferenceScore(pairs: number, gained: number, lost: number, difference: number): number {
+  const half = (2 * pairs - gained + lost) * difference - gained - lost;
+  const root = Math.sqrt(Math.max(0, half * half + 8 * pairs * lost * difference * (1 - difference)));
+  const lostShare = (root - half) / (4 * pairs);
+  const variance = pairs * (2 * lostShare + difference * (1 - difference));
+  const distance = gained - lost - pairs * difference;
+  // Rounding: at the observed difference of equal pairs both are 0.
+  return variance <= 1e-12
+    ? Math.abs(distance) < 1e-9
+      ? 0
+      : Math.sign(distance) * Number.POSITIVE_INFINITY
+    : distance / Math.sqrt(variance);
 }
 
 /** Returns the two-sided p-value of McNemar's exact test for these discordant pairs. */
@@ -169,7 +179,8 @@ function computeRejection(total: number, share: number): number {
   for (let lost = findCriticalCount(total); lost >= 0; lost--) {
     const likely = binomial(total, lost, 1 - share);
     rejected += likely;
-    if (likely < 1e-12 && rejected > 0) break;
+    // Below the most likely count, the terms only become smaller.
+    if (likely < 1e-12 && lost < total * (1 - share)) break;
   }
   return rejected;
 }
@@ -202,15 +213,4 @@ function binomial(total: number, count: number, share: number): number {
   if (share >= 1) return count === total ? 1 : 0;
   const ways = logFactorial(total) - logFactorial(count) - logFactorial(total - count);
   return Math.exp(ways + count * Math.log(share) + (total - count) * Math.log1p(-share));
-}
-
-/** Creates a reproducible generator of numbers from 0 to below 1 (mulberry32). */
-export function createRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

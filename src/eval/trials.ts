@@ -8,9 +8,9 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
-  rmSync,
   writeFileSync,
 } from "node:fs";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { useSkill } from "../agent/run/use-skill.ts";
@@ -172,9 +172,10 @@ export async function runTrial({ skill, case: one, arm, trial, ...options }: Tri
   try {
     const workspace = createTrialWorkspace(root, one);
     const graders = join(root, "evals");
-    if (usesCommands(one)) cpSync(evalFolder, graders, { recursive: true, verbatimSymlinks: true });
-    else mkdirSync(graders);
-    openToSandbox(graders, "read");
+    if (usesCommands(one)) {
+      cpSync(evalFolder, graders, { recursive: true, verbatimSymlinks: true });
+      openToSandbox(graders, "read");
+    }
     const place = { host: createTrialHost(host, { workspace, model }), evalFolder: graders, signal };
     if (one.setup !== undefined) {
       const { exitCode, stderr } = await runEvalCommand(one.setup, place);
@@ -194,7 +195,7 @@ export async function runTrial({ skill, case: one, arm, trial, ...options }: Tri
       ...omitUndefined({ dollars, problem }),
     };
   } finally {
-    rmSync(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    await rm(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
 }
 

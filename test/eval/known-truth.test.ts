@@ -2,23 +2,23 @@ import { describe, expect, it } from "vitest";
 import { planPairs } from "../../src/eval/pair-statistics.ts";
 import { simulateSuites } from "../support/simulated-suites.ts";
 
-// `npm run test:long` has 1,000 suites. With 50, the bounds are those that a right implementation misses once in about 10,000 times.
+// `npm run test:long` has 1,000 suites. The outcomes of the server are reproducible, and so is the result.
 const SUITES = 50;
-// About 800 runs of a skill each.
+// About 1,000 runs of a skill each.
 const LIMIT_MS = 240_000;
 
 describe("an evaluation against a model server that succeeds with known probabilities", () => {
   it(
     "finds the difference with the planned number of pairs, and its interval covers the true one",
     async () => {
-      const [baseline, arm] = [0.1, 0.95];
+      const [baseline, arm] = [0.2, 0.9];
       const pairs = planPairs({ baseline, arm }) as number;
       const compared = await simulateSuites({ baseline, arm, suites: SUITES, pairs });
       const helps = compared.filter(({ verdict }) => verdict === "helps").length;
       const covers = compared.filter(({ low, high }) => low <= arm - baseline && arm - baseline <= high).length;
       expect(compared.every((one) => one.pairs === pairs)).toBe(true);
       expect(helps).toBeGreaterThanOrEqual(34);
-      expect(covers).toBeGreaterThanOrEqual(42);
+      expect(covers).toBeGreaterThanOrEqual(44);
       expect(compared.filter(({ verdict }) => verdict === "hurts")).toEqual([]);
     },
     LIMIT_MS,
@@ -27,9 +27,9 @@ describe("an evaluation against a model server that succeeds with known probabil
   it(
     "says `helps` or `hurts` rarely if the skill changes nothing",
     async () => {
-      const compared = await simulateSuites({ baseline: 0.5, arm: 0.5, suites: SUITES, pairs: 8, seed: 3 });
-      expect(compared.filter(({ verdict }) => verdict === "helps").length).toBeLessThanOrEqual(5);
-      expect(compared.filter(({ verdict }) => verdict === "hurts").length).toBeLessThanOrEqual(5);
+      const compared = await simulateSuites({ baseline: 0.5, arm: 0.5, suites: SUITES, pairs: 10, seed: 3 });
+      expect(compared.filter(({ verdict }) => verdict === "helps").length).toBeLessThanOrEqual(2);
+      expect(compared.filter(({ verdict }) => verdict === "hurts").length).toBeLessThanOrEqual(2);
     },
     LIMIT_MS,
   );

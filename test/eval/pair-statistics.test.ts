@@ -5,7 +5,6 @@ import {
   computeMcNemar,
   computePower,
   computeRate,
-  createRandom,
   findDetectableEffect,
   planPairs,
   type TrialPair,
@@ -46,15 +45,9 @@ describe("statistics of an evaluation", () => {
   });
 
   it("decides by the pairs: helps, hurts, cannot tell", () => {
-    const pairs = (gained: number, lost: number, ties: number): TrialPair[] => [
-      ...Array.from({ length: gained }, () => ({ baseline: false, arm: true })),
-      ...Array.from({ length: lost }, () => ({ baseline: true, arm: false })),
-      ...Array.from({ length: ties }, () => ({ baseline: true, arm: true })),
-    ];
-    expect(comparePairs(pairs(12, 1, 7))).toMatchObject({ verdict: "helps", difference: 11 / 20 });
-    expect(comparePairs(pairs(1, 12, 7))).toMatchObject({ verdict: "hurts" });
-    expect(comparePairs(pairs(5, 0, 0))).toMatchObject({ verdict: "cannot tell" });
-    expect(comparePairs(pairs(12, 1, 7))).toEqual(comparePairs(pairs(12, 1, 7)));
+    expect(comparePairs(createPairs(12, 1, 7))).toMatchObject({ verdict: "helps", difference: 11 / 20 });
+    expect(comparePairs(createPairs(1, 12, 7))).toMatchObject({ verdict: "hurts" });
+    expect(comparePairs(createPairs(5, 0, 0))).toMatchObject({ verdict: "cannot tell" });
   });
 
   it("plans the number of pairs that finds an effect", () => {
@@ -71,28 +64,80 @@ describe("statistics of an evaluation", () => {
     expect(findDetectableEffect(3, 0.9)).toBeUndefined();
   });
 
-  it("covers the true difference, and the planned pairs reach the power, in simulated suites", () => {
-    const random = createRandom(7);
-    const suites = 400;
-    const simulate = (count: number, baseline: number, arm: number) => {
-      let covered = 0;
-      const verdicts = { helps: 0, hurts: 0, "cannot tell": 0 };
-      for (let suite = 0; suite < suites; suite++) {
-        const pairs = Array.from({ length: count }, () => ({ baseline: random() < baseline, arm: random() < arm }));
-        const { low, high, verdict } = comparePairs(pairs, suite + 1);
-        if (low <= arm - baseline + 1e-9 && high >= arm - baseline - 1e-9) covered++;
-        verdicts[verdict]++;
+  it("computes the interval of the difference after Tango", () => {
+    // Reference value: the function `scoreci.mp(0, 7, 14)` of the R package PropCIs.
+    const { low, high } = comparePairs(createPairs(7, 0, 7));
+    expect(low).toBeCloseTo(0.177034, 6);
+    expect(high).toBeCloseTo(0.732008, 6);
+    const mirrored = comparePairs(createPairs(0, 7, 7));
+    expect(mirrored.low).toBeCloseTo(-high, 9);
+    expect(mirrored.high).toBeCloseTo(-low, 9);
+    for (const pairs of [createPairs(5, 0, 0), createPairs(0, 3, 0), createPairs(2, 2, 1)]) {
+      const compared = comparePairs(pairs);
+      expect(compared.low).toBeGreaterThanOrEqual(-1);
+      expect(compared.low).toBeLessThan(compared.difference + 1e-12);
+      expect(compared.high).toBeGreaterThan(compared.difference - 1e-12);
+      expect(compared.high).toBeLessThanOrEqual(1);
+    }
+  });
+
+  it("covers the true difference in 93 to 97 %, says `helps` rarely without one, and has the planned power", () => {
+    // No simulation: the probabilities of all outcomes are added up.
+    for (const [baseline, arm] of [
+      [0.3, 0.8],
+      [0.4, 0.7],
+      [0.5, 0.9],
+      [0.2, 0.9],
+      [0.9, 0.5],
+    ] as const) {
+      const planned = planPairs({ baseline, arm }) as number;
+      const exact = addUpOutcomes(planned, baseline, arm);
+      expect(exact.covered, `${baseline} to ${arm}`).toBeGreaterThan(0.93);
+      expect(exact.covered, `${baseline} to ${arm}`).toBeLessThan(0.97);
+      const [right, wrong] = arm > baseline ? [exact.helps, exact.hurts] : [exact.hurts, exact.helps];
+      expect(right).toBeGreaterThanOrEqual(0.8);
+      expect(right).toBeCloseTo(computePower(planned, baseline, arm), 3);
+      expect(wrong).toBeLessThan(1e-3);
+    }
+    for (const share of [0.2, 0.5, 0.7])
+      for (const pairs of [12, 20, 30, 50]) {
+        const exact = addUpOutcomes(pairs, share, share);
+        expect(exact.covered).toBeGreaterThan(0.93);
+        expect(exact.covered).toBeLessThan(0.97);
+        expect(exact.helps).toBeLessThan(0.025);
+        expect(exact.hurts).toBeLessThan(0.025);
       }
-      return { covered: covered / suites, helps: verdicts.helps / suites, hurts: verdicts.hurts / suites };
-    };
-    const effect = simulate(planPairs({ baseline: 0.4, arm: 0.7 }) ?? 0, 0.4, 0.7);
-    // Three standard errors of 400 suites around 95 % and 80 %.
-    expect(effect.covered).toBeGreaterThan(0.917);
-    expect(effect.covered).toBeLessThan(0.983);
-    expect(effect.helps).toBeGreaterThan(0.74);
-    expect(effect.hurts).toBe(0);
-    const nothing = simulate(50, 0.5, 0.5);
-    expect(nothing.helps + nothing.hurts).toBeLessThan(0.05);
-    expect(nothing.covered).toBeGreaterThan(0.917);
+  });
+
+  it("computes the power of large differences and many pairs", () => {
+    for (const pairs of [20, 46, 200, 2000]) expect(computePower(pairs, 0.1, 0.95)).toBeGreaterThan(0.9999);
+    expect(computePower(5000, 0.05, 0.95)).toBeGreaterThan(0.9999);
   });
 });
+
+function createPairs(gained: number, lost: number, ties: number): TrialPair[] {
+  return [
+    ...Array.from({ length: gained }, () => ({ baseline: false, arm: true })),
+    ...Array.from({ length: lost }, () => ({ baseline: true, arm: false })),
+    ...Array.from({ length: ties }, () => ({ baseline: true, arm: true })),
+  ];
+}
+
+/** Adds up the probabilities of all outcomes of so many independent pairs. */
+function addUpOutcomes(pairs: number, baseline: number, arm: number) {
+  const shares = [arm * (1 - baseline), baseline * (1 - arm)] as const;
+  const difference = arm - baseline;
+  const sums = { covered: 0, helps: 0, hurts: 0, "cannot tell": 0 };
+  let gainedWays = (1 - shares[0] - shares[1]) ** pairs;
+  for (let gained = 0; gained <= pairs; gained++) {
+    let probability = gainedWays;
+    for (let lost = 0; gained + lost <= pairs; lost++) {
+      const { low, high, verdict } = comparePairs(createPairs(gained, lost, pairs - gained - lost));
+      if (low <= difference + 1e-9 && difference - 1e-9 <= high) sums.covered += probability;
+      sums[verdict] += probability;
+      probability *= ((pairs - gained - lost) / (lost + 1)) * (shares[1] / (1 - shares[0] - shares[1]));
+    }
+    gainedWays *= ((pairs - gained) / (gained + 1)) * (shares[0] / (1 - shares[0] - shares[1]));
+  }
+  return sums;
+}

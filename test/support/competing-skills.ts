@@ -1,6 +1,6 @@
-import { createRandom } from "../../src/eval/pair-statistics.ts";
 import { defineSkill } from "../../src/skill/define-skill.ts";
 import type { Skill } from "../../src/skill/skill.ts";
+import { createRandom } from "./random.ts";
 
 const VERBS: readonly (readonly [string, string])[] = [
   ["Creates", "Generates"],
