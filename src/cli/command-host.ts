@@ -203,8 +203,11 @@ export async function openCommandEngine(around: Environment, settings: Settings)
   const url = readEngineUrl(around, settings);
   if (url === undefined) return undefined;
   const { openEngine } = await import("../adapters/postgres/engine.ts");
-  const { leaseSeconds, outageSeconds } = settings.engine;
-  return openEngine({ url, leaseSeconds, outageSeconds });
+  const { leaseSeconds, outageSeconds, sealKey } = settings.engine;
+  return openEngine({
+    ...{ url, leaseSeconds, outageSeconds },
+    sealKey: sealKey === undefined ? undefined : readEngineReference(around, "seal_key", sealKey),
+  });
 }
 
 /** Opens the database of the engine. Throws a SkillError if none is configured. */
@@ -230,12 +233,15 @@ async function openEngineStores(around: Environment, settings: Settings): Promis
 }
 
 /** Returns the URL of the engine's database, if one is configured. Throws a SkillError for a reference without a value. */
-export function readEngineUrl({ skilletHome, env }: Environment, { engine }: Settings): string | undefined {
-  if (engine.url === undefined) return undefined;
-  return resolveReference(engine.url, { home: skilletHome, env }, (why) => {
+export function readEngineUrl(around: Environment, { engine }: Settings): string | undefined {
+  return engine.url === undefined ? undefined : readEngineReference(around, "url", engine.url);
+}
+
+function readEngineReference({ skilletHome, env }: Environment, key: "url" | "seal_key", reference: string): string {
+  return resolveReference(reference, { home: skilletHome, env }, (why) => {
     throw new SkillError("engine-failed", {
-      message: `The URL of the engine is missing: ${why}`,
-      fix: "set the variable or the file that engine.url of config.toml names",
+      message: `engine.${key} has no value: ${why}`,
+      fix: `set the variable or the file that engine.${key} of config.toml names`,
     });
   });
 }

@@ -321,6 +321,12 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
     "the Postgres database that several machines share; without it, runs are files of this machine",
     ({ engine }, value) => Object.assign(engine, { url: value }),
   ),
+  defineKey(
+    "engine.seal_key",
+    "reference",
+    "a key of at least 32 characters that encrypts what the database stores of runs; the same on all machines",
+    ({ engine }, value) => Object.assign(engine, { sealKey: value }),
+  ),
   defineEngineKey("slots", "the number of runs that a worker works on at once", "slots"),
   defineEngineKey("lease_seconds", "the time after which a worker that does not answer loses its runs", "leaseSeconds"),
   defineEngineKey("outage_seconds", "the time that a running run waits for an unavailable database", "outageSeconds"),
@@ -665,7 +671,11 @@ function defineRunsKey(name: string, means: string, kept: keyof RunRetention): C
   });
 }
 
-function defineEngineKey(name: string, means: string, field: Exclude<keyof EngineSettings, "url">): ConfigKey {
+function defineEngineKey(
+  name: string,
+  means: string,
+  field: Exclude<keyof EngineSettings, "url" | "sealKey">,
+): ConfigKey {
   return defineKey(`engine.${name}`, "size", means, ({ engine }, value) => Object.assign(engine, { [field]: value }), {
     default: DEFAULT_ENGINE_SETTINGS[field],
   });

@@ -49,6 +49,9 @@ export const CAPABILITY_PATTERN = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*\.(?:
 /** A reference, or the URL of a Postgres database without a password. */
 export const DATABASE_PATTERN = /^(?:(?:env|file):\S+|postgres(?:ql)?:\/\/(?!\S*password=)(?:[^\s:@/?]+@)?[^\s@]*)$/;
 
+/** A value that is never written into the configuration itself. */
+export const REFERENCE_PATTERN = /^(?:env|file):\S+$/;
+
 /** The maximum packages of each kind for a skill. */
 export const MAX_PACKAGES = 32;
 
@@ -60,6 +63,7 @@ export const KEY_TYPES = {
     (value) => DATABASE_PATTERN.test(value),
     '"env:NAME", "file:PATH", or a URL without a password, "postgres://skillet@db.example.com/skillet"',
   ),
+  reference: createTextType((value) => REFERENCE_PATTERN.test(value), '"env:NAME" or "file:PATH"'),
   alias: createTextType((value) => !value.includes("/"), "an alias of the user's configuration"),
   access: createEnumType(WORKSPACE_ACCESS),
   mode: createEnumType(DISCLOSURE_MODES),

@@ -115,6 +115,8 @@ export interface ProviderSettings {
 export interface EngineSettings {
   /** The URL of a Postgres database, `env:NAME` or `file:PATH`. If undefined, runs are files of this machine. */
   url?: string;
+  /** The key that encrypts what the database stores: `env:NAME` or `file:PATH`. If undefined, it is stored as it is. */
+  sealKey?: string;
   /** The number of runs that a worker works on at once. */
   slots: number;
   /** The time after which a run of a worker that no longer answers is given to another. */

@@ -21,6 +21,7 @@ import {
   type KEY_TYPES,
   MAX_PACKAGES,
   NAMESPACE_PATTERN,
+  REFERENCE_PATTERN,
 } from "./key-types.ts";
 import {
   type CostCeilings,
@@ -68,6 +69,7 @@ export interface SettingsInput {
   runs?: { keepDays?: number; keep?: number };
   engine?: {
     url?: string;
+    sealKey?: string;
     slots?: number;
     leaseSeconds?: number;
     outageSeconds?: number;
@@ -313,6 +315,7 @@ const TYPE_SCHEMAS: Readonly<Record<keyof typeof KEY_TYPES, JsonObject>> = {
     examples: ["https://api.example.com/v1"],
   },
   database: { type: "string", pattern: DATABASE_PATTERN.source, examples: ["env:DATABASE_URL"] },
+  reference: { type: "string", pattern: REFERENCE_PATTERN.source, examples: ["env:SKILLET_SEAL_KEY"] },
   alias: { type: "string", pattern: "^[^/]*$", examples: ["fast"] },
   access: { enum: WORKSPACE_ACCESS },
   mode: { enum: DISCLOSURE_MODES },

@@ -393,4 +393,8 @@ export const ENGINE_CODES = {
     "The tables in the database and this skillet have different versions.",
     "run `skillet engine init`, or update skillet",
   ),
+  "engine-sealed": defineCode(
+    "The database stores encrypted texts, and this machine does not have their key.",
+    "set engine.seal_key to the key of the other machines",
+  ),
 } as const satisfies Record<string, CodeRow>;

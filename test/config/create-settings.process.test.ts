@@ -18,6 +18,7 @@ const SAMPLES: Readonly<Record<ConfigKey["type"], unknown>> = {
   path: "/etc/file",
   address: "https://example.com",
   database: "env:DATABASE_URL",
+  reference: "env:SKILLET_SEAL_KEY",
   alias: "fast",
   access: "read",
   mode: "static",
@@ -98,7 +99,7 @@ const EVERY = {
     ...{ toolTimeoutSeconds: 1, toolOutput: 1, cost: { run: 1.5, day: 2, month: 3 } },
   },
   runs: { keepDays: 1, keep: 1 },
-  engine: { url: "env:E", slots: 1, leaseSeconds: 1, outageSeconds: 1, drainSeconds: 1, attempts: 1 },
+  engine: { url: "env:E", sealKey: "env:K", slots: 1, leaseSeconds: 1, outageSeconds: 1, drainSeconds: 1, attempts: 1 },
   disclosure: { mode: "static", maxSkills: 1, budget: 1, listingBudget: 1, listIntents: [], shortlist: true },
   sandbox: {
     ...{ level: "partial", engine: "podman", image: "i", program: "/p", network: [], pythonIndex: [] },

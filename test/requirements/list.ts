@@ -311,6 +311,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-04":
     "Every value the file store keeps, the Postgres store keeps byte for byte (NUL, lone surrogates, 10 MB, `__proto__`).",
   "E-05": "A write whose acknowledgement was lost is kept once.",
+  "E-06":
+    "No value of a secret is in any table, dump or log of the database and the workers; with a seal key no text of a task either.",
   "E-08":
     "Chaos (kill -9, SIGSTOP, Postgres restarts, cut connections): all runs end, no call after its step was kept, no step twice.",
   "E-09":

@@ -16,7 +16,7 @@ import type { RunState } from "../../src/store/run-rules.ts";
 import type { RunStore } from "../../src/store/runs.ts";
 import { type Ran, skillet } from "./command.ts";
 import { skillText, temporaryFolder } from "./folder.ts";
-import { openai } from "./model-protocols.ts";
+import { openai, type ReadRequest, type Said } from "./model-protocols.ts";
 import { API_KEY, MODEL } from "./model-server.ts";
 import { PROGRAM, SHARED_CODE } from "./program.ts";
 import { waitFor } from "./wait-for.ts";
@@ -42,7 +42,7 @@ export interface World {
  * Starts the world of the workers. The model does what the task says: `pay TAG COUNT` pays that often, one call a turn, and `delegate TAG
  * COUNT` has the skill `inner` pay half of it first. It holds no state: it goes by the results so far.
  */
-export async function startWorld(): Promise<World> {
+export async function startWorld(reply: Reply = createReply): Promise<World> {
   const ledger: Payment[] = [];
   const state = { delayMs: 0, listen: (_: Payment) => {} };
   const take = (payment: Payment) => {
@@ -52,8 +52,8 @@ export async function startWorld(): Promise<World> {
   };
   const bank = createMcpHandler(() => createBank(take));
   const server = createServer((request, response) => {
-    const answer = request.url === "/mcp" ? answerBank : answerModel;
-    answer(request, response, bank).catch(() => response.destroy());
+    const answer = request.url === "/mcp" ? answerBank(request, response, bank) : answerModel(request, response, reply);
+    answer.catch(() => response.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
@@ -108,9 +108,12 @@ async function answerBank(request: IncomingMessage, response: ServerResponse, ba
   else response.end();
 }
 
-async function answerModel(request: IncomingMessage, response: ServerResponse): Promise<void> {
+/** Decides what the model answers. */
+export type Reply = (asked: ReadRequest) => Said;
+
+async function answerModel(request: IncomingMessage, response: ServerResponse, reply: Reply): Promise<void> {
   const asked = openai.read(JSON.parse(await text(request)));
-  const said = createReply(asked);
+  const said = reply(asked);
   if (asked.isStream) {
     response.writeHead(200, { "content-type": "text/event-stream" });
     response.end(
@@ -125,7 +128,7 @@ async function answerModel(request: IncomingMessage, response: ServerResponse): 
   }
 }
 
-function createReply({ entries, tools, prompt }: ReturnType<typeof openai.read>) {
+export function createReply({ entries, tools, prompt }: ReadRequest): Said {
   const usage = { input: 100, output: 10, cached: 0 };
   const results = entries.filter((entry) => "result" in entry).length;
   const [, verb = "", tag = "", count = "0"] = /(pay|delegate) (\S+) (\d+)/.exec(prompt) ?? [];
@@ -151,8 +154,12 @@ export interface MachineOptions {
   config?: string;
   /** Whether payments need an approval. Defaults to false. */
   needsApproval?: boolean;
+  /** Further environment variables of its processes. */
+  env?: Readonly<Record<string, string>>;
   /** The skills, by name: their instructions. Defaults to `payer`, `outer` and `inner`. */
   skills?: Readonly<Record<string, string>>;
+  /** Further lines of the frontmatter of its skills. */
+  more?: string;
   leaseSeconds?: number;
   attempts?: number;
 }
@@ -178,17 +185,25 @@ export interface WorkerProcess {
   /** Resolves with the exit code, or with the signal that ended it. */
   ended: Promise<number | NodeJS.Signals | null>;
   stderr(): string;
+  stdout(): string;
 }
 
 /** Creates a machine with skills that pay, one model and the bank. */
-export function createMachine({ url, world, config = "", skills = SKILLS, ...options }: MachineOptions): Machine {
+export function createMachine({
+  url,
+  world,
+  config = "",
+  skills = SKILLS,
+  more = "",
+  ...options
+}: MachineOptions): Machine {
   const home = temporaryFolder();
   const put = (path: string, content: string) => {
     mkdirSync(dirname(join(home, path)), { recursive: true });
     writeFileSync(join(home, path), content, { mode: 0o600 });
   };
   for (const [name, body] of Object.entries(skills))
-    put(`.skillet/skills/${name}/SKILL.md`, skillText(name, { body, more: "max_iterations: 40\n" }));
+    put(`.skillet/skills/${name}/SKILL.md`, skillText(name, { body, more: `max_iterations: 40\n${more}` }));
   put(
     ".skillet/config.toml",
     `${config}
@@ -202,11 +217,12 @@ url = "${world.url}/mcp"
 auto_approve = [${options.needsApproval ? "" : '"pay"'}]
 [engine]
 url = "env:ENGINE_URL"
+${options.env?.["SEAL_KEY"] === undefined ? "" : 'seal_key = "env:SEAL_KEY"'}
 lease_seconds = ${options.leaseSeconds ?? 5}
 attempts = ${options.attempts ?? 2}
 `,
   );
-  const env = { HOME: home, ENGINE_URL: url };
+  const env = { HOME: home, ENGINE_URL: url, ...options.env };
   return {
     home,
     command: (...args) => skillet(args, { env }),
@@ -223,10 +239,11 @@ async function startWorkerProcess(env: Record<string, string>, args: readonly st
     stdio: ["ignore", "pipe", "pipe"],
   });
   const events: WorkerEvent[] = [];
-  let [stdout, stderr] = ["", ""];
+  let [rest, stdout, stderr] = ["", "", ""];
   child.stdout.on("data", (bytes) => {
-    const lines = (stdout + bytes).split("\n");
-    stdout = lines.pop() ?? "";
+    stdout += bytes;
+    const lines = (rest + bytes).split("\n");
+    rest = lines.pop() ?? "";
     events.push(...lines.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line)));
   });
   child.stderr.on("data", (bytes) => {
@@ -239,6 +256,7 @@ async function startWorkerProcess(env: Record<string, string>, args: readonly st
     ...{ child, events, ended, pid: child.pid ?? 0, name: "" },
     signal: (name: NodeJS.Signals) => void child.kill(name),
     stderr: () => stderr,
+    stdout: () => stdout,
   };
   onTestFinished(async () => {
     child.kill("SIGCONT");
@@ -264,8 +282,8 @@ export interface EngineView {
 }
 
 /** Opens the database for a test. */
-export async function viewEngine(url: string): Promise<EngineView> {
-  const { database, dispatcher, runs, queue, close } = await openEngine({ url, connections: 4 });
+export async function viewEngine(url: string, sealKey?: string): Promise<EngineView> {
+  const { database, dispatcher, runs, queue, close } = await openEngine({ url, sealKey, connections: 4 });
   onTestFinished(close);
   return {
     ...{ database, dispatcher, runs, queue },

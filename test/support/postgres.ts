@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -37,6 +37,8 @@ function asAccount(program: string, args: readonly string[]): [string, string[]]
   return ["/usr/bin/setpriv", [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups", "--", program, ...args]];
 }
 
+const MAX_OUTPUT = 256 * 1024 * 1024;
+
 /** A real server with its own data. The test that starts it removes it. */
 export interface PostgresServer {
   /** The folder of its socket. */
@@ -48,6 +50,10 @@ export interface PostgresServer {
   /** Creates a database with skillet's tables, and returns its URL. */
   createEngine(): Promise<string>;
   psql(database: string, sql: string): Promise<string>;
+  /** Runs another program of Postgres's client against this server. */
+  call(program: "pg_dump" | "pg_restore", ...args: string[]): Promise<string>;
+  /** Returns what the server logged. */
+  readLog(): string;
   stop(mode?: "fast" | "immediate"): Promise<void>;
   start(): Promise<void>;
   /** Stops it, and removes its data. */
@@ -60,8 +66,9 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   const folder = mkdtempSync(join(tmpdir(), "pg-"));
   if (account) chownSync(folder, account.uid, account.gid);
   const data = join(folder, "data");
-  const call = (program: string, args: readonly string[]) =>
+  const call = (program: string, args: readonly string[], options: { maxBuffer?: number } = {}) =>
     run(...asAccount(join(binaries, program), args), {
+      ...options,
       cwd: folder,
       env: { PATH: "/usr/bin:/bin", LC_ALL: "C.UTF-8" },
     });
@@ -103,6 +110,9 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   };
   return {
     ...{ folder, urlOf, psql, start, stop },
+    call: async (program, ...args) =>
+      (await call(program, ["-h", folder, "-U", "postgres", ...args], { maxBuffer: MAX_OUTPUT })).stdout,
+    readLog: () => readFileSync(log, "utf8"),
     async remove() {
       await stop("immediate").catch(() => {});
       rmSync(folder, { recursive: true, force: true });

@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import type { Client, Pool, QueryConfig } from "pg";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import { loadPeer } from "../../util/peer-packages.ts";
+import { createSealer, type Sealer } from "./sealer.ts";
 
 /** The rows of a statement. A column has the type that `pg` gives it. */
 export type DatabaseRow = Record<string, unknown>;
@@ -16,6 +17,7 @@ export interface Statement {
 /** Runs statements inside a transaction. */
 export interface Transaction {
   query(statement: Statement | string): Promise<readonly DatabaseRow[]>;
+  readonly sealer: Sealer;
   /** The connection of `pg`, for libraries that take part in the transaction. */
   readonly client: unknown;
 }
@@ -34,6 +36,8 @@ export interface Database {
    * lock is held. Throws a SkillError if another process holds it.
    */
   hold(lock: Statement): Promise<HeldLock>;
+  /** Encrypts the texts that the database stores, if there is a key. */
+  readonly sealer: Sealer;
   /** The connections of `pg`, for libraries. */
   readonly pool: unknown;
   close(): Promise<void>;
@@ -49,6 +53,8 @@ export interface HeldLock {
 export interface DatabaseOptions {
   /** The connection URL. It may contain a password, and is never part of a message. */
   url: string;
+  /** The key that encrypts the texts of runs. Defaults to none. */
+  sealKey?: string | undefined;
   /** The maximum number of connections. Defaults to 10. */
   connections?: number;
   /** The time that a command waits for an unavailable server. Defaults to 4 seconds. */
@@ -65,8 +71,9 @@ const DEFAULT_PATIENCE_MS = 4000;
 const SERVER_OPTIONS =
   "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c client_min_messages=warning";
 
-/** Opens the connections of a database when they are first used. Throws a SkillError if `pg` is not installed. */
+/** Opens the connections of a database when they are first used. Throws a SkillError if `pg` is not installed, or for a short key. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const sealer = createSealer(options.sealKey);
   const { Pool, Client } = await loadPeer.pg();
   const { url, connections = 10, patienceMs: usualPatience = DEFAULT_PATIENCE_MS } = options;
   const shared = {
@@ -91,11 +98,11 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     }
   };
   return {
-    pool,
+    ...{ pool, sealer },
     hold: (lock) => holdLock(() => new Client(shared), lock, url),
     query: (statement, patienceMs = usualPatience) =>
       persist(async () => (await pool.query(toQueryConfig(statement))).rows as DatabaseRow[], patienceMs),
-    transaction: (work, patienceMs = usualPatience) => persist(() => runTransaction(pool, work), patienceMs),
+    transaction: (work, patienceMs = usualPatience) => persist(() => runTransaction(pool, sealer, work), patienceMs),
     close: () => pool.end(),
   };
 }
@@ -153,7 +160,11 @@ function toQueryConfig(statement: Statement | string): QueryConfig {
   return typeof statement === "string" ? { text: statement } : statement;
 }
 
-async function runTransaction<T>(pool: Pool, work: (transaction: Transaction) => Promise<T>): Promise<T> {
+async function runTransaction<T>(
+  pool: Pool,
+  sealer: Sealer,
+  work: (transaction: Transaction) => Promise<T>,
+): Promise<T> {
   const client = await pool.connect();
   const state: { broken?: Error } = {};
   const remember = (error: Error) => {
@@ -164,7 +175,7 @@ async function runTransaction<T>(pool: Pool, work: (transaction: Transaction) =>
     await client.query("begin");
     const query = async (statement: Statement | string) =>
       (await client.query(toQueryConfig(statement))).rows as DatabaseRow[];
-    const value = await work({ query, client });
+    const value = await work({ query, client, sealer });
     await client.query("commit");
     return value;
   } catch (error) {

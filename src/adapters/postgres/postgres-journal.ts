@@ -1,7 +1,14 @@
 import { SkillError } from "../../errors/problem.ts";
-import { formatJournalLine, type JournalLine, type JournalLog, parseJournal } from "../../store/journal.ts";
+import {
+  formatJournalLine,
+  type JournalLine,
+  type JournalLog,
+  type ParsedJournal,
+  parseJournal,
+} from "../../store/journal.ts";
 import { createLeaseLostError } from "../../store/run-rules.ts";
 import type { Database, DatabaseRow } from "./database.ts";
+import { isSealed, type Sealer } from "./sealer.ts";
 
 /** The times of a lease, and of an outage that a running run waits for. */
 export interface LeaseTimes {
@@ -18,14 +25,31 @@ interface PostgresLogOptions {
   readSeq: string;
 }
 
-/** A line with its number in this lease. */
+/** A line with its number in this lease, and as it is read back. */
 interface NumberedLine {
   number: number;
   line: JournalLine;
+  plain: string;
   text: string;
 }
 
+/** Formats a line of a run as the database stores it. */
+export function formatStoredLine(sealer: Sealer, run: string, line: JournalLine): string {
+  return sealLine(sealer, run, formatJournalLine(line));
+}
+
+function sealLine(sealer: Sealer, run: string, plain: string): string {
+  return sealer.hasKey ? `${sealer.seal(run, plain.trimEnd())}\n` : plain;
+}
+
+/** Parses stored lines of a run. Throws a SkillError without the key of a sealed line. */
+export function parseStoredLines(sealer: Sealer, run: string, stored: string): ParsedJournal {
+  const unsealed = stored.split("\n").map((line) => (isSealed(line) ? sealer.unseal(run, line) : line));
+  return parseJournal(Buffer.from(unsealed.join("\n")));
+}
+
 export function createPostgresLog({ database, lease, looks, id, owner, readSeq }: PostgresLogOptions): JournalLog {
+  const { sealer } = database;
   const state = { read: readSeq, next: 0, renewedAt: performance.now() };
   /** Lines that need not be kept yet: they are written with the next one. */
   let waiting: NumberedLine[] = [];
@@ -37,7 +61,7 @@ export function createPostgresLog({ database, lease, looks, id, owner, readSeq }
     for (const { seq, line } of rows) {
       if (seq === null) continue;
       state.read = String(seq);
-      added.push(...parseJournal(Buffer.from(String(line))).lines);
+      added.push(...parseStoredLines(sealer, id, String(line)).lines);
     }
   };
   const flush = async () => {
@@ -59,7 +83,7 @@ export function createPostgresLog({ database, lease, looks, id, owner, readSeq }
     );
     takeRows(rows);
     state.renewedAt = sentAt;
-    added.push(...batch.flatMap(({ text }) => parseJournal(Buffer.from(text)).lines));
+    added.push(...batch.flatMap(({ plain }) => parseJournal(Buffer.from(plain)).lines));
   };
   const look = async () => {
     const sentAt = performance.now();
@@ -69,7 +93,8 @@ export function createPostgresLog({ database, lease, looks, id, owner, readSeq }
   };
   return {
     async append(line: JournalLine, isKept: boolean): Promise<void> {
-      waiting.push({ number: state.next++, line, text: formatJournalLine(line) });
+      const plain = formatJournalLine(line);
+      waiting.push({ number: state.next++, line, plain, text: sealLine(sealer, id, plain) });
       isBuffered = !isKept && line.type !== "opened";
       if (!isBuffered) await flush();
     },

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { SkillError } from "../../errors/problem.ts";
-import { createJournal, formatJournalLine, type Journal, type JournalLine, parseJournal } from "../../store/journal.ts";
+import { createJournal, type Journal, type JournalLine } from "../../store/journal.ts";
 import {
   createAnswerLine,
   createBusyError,
@@ -21,7 +21,14 @@ import {
 } from "../../store/run-rules.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type { Database, DatabaseRow, Statement, Transaction } from "./database.ts";
-import { createLookBatch, createPostgresLog, type LeaseTimes } from "./postgres-journal.ts";
+import {
+  createLookBatch,
+  createPostgresLog,
+  formatStoredLine,
+  type LeaseTimes,
+  parseStoredLines,
+} from "./postgres-journal.ts";
+import type { Sealer } from "./sealer.ts";
 
 export interface PostgresRunOptions {
   /** The time after which a run of a process that no longer renews its lease can be resumed elsewhere. Defaults to 15 seconds. */
@@ -53,7 +60,7 @@ export function createPostgresRunStore(
     }
   };
   const summaries = async (ids?: readonly string[]) =>
-    sortRuns((await readSummaries((statement) => database.query(statement), { ids })).map(({ summary }) => summary));
+    sortRuns((await readSummaries(database, { ids })).map(({ summary }) => summary));
   return {
     async create(run) {
       const { id } = run.head;
@@ -77,7 +84,7 @@ export function createPostgresRunStore(
     async read(id) {
       const rows = isRunId(id) ? await database.query({ text: READ_LINES, values: [id] }) : [];
       if (rows.length === 0) throw createUnknownRunError(id);
-      return parseJournal(Buffer.from(rows.map(({ line }) => String(line)).join("")));
+      return parseStoredLines(database.sealer, id, rows.map(({ line }) => String(line)).join(""));
     },
     answer: (id, approval, about) =>
       database.transaction(async (transaction) => {
@@ -148,7 +155,11 @@ select r.id, r.head, r.bytes, r.changed_at, r.queue, r.tenant, r.dispatch, r.pro
   ) end as lines
 from skillet.runs r`;
 
-type RunQuery = (statement: Statement) => Promise<readonly DatabaseRow[]>;
+/** A database, or a transaction of it. */
+interface RunReader {
+  query(statement: Statement): Promise<readonly DatabaseRow[]>;
+  readonly sealer: Sealer;
+}
 
 interface ReadSummary {
   summary: RunSummary;
@@ -156,34 +167,34 @@ interface ReadSummary {
 }
 
 async function readSummaries(
-  query: RunQuery,
+  { query, sealer }: RunReader,
   { ids }: { ids?: readonly string[] | undefined },
 ): Promise<ReadSummary[]> {
   const rows =
     ids === undefined
       ? await query({ text: SUMMARIES })
       : await query({ text: `${SUMMARIES} where r.id = any($1)`, values: [ids] });
-  return rows.map((row) => ({ row, summary: createSummary(row) }));
+  return rows.map((row) => ({ row, summary: createSummary(sealer, row) }));
 }
 
-function createSummary(row: DatabaseRow): RunSummary {
+function createSummary(sealer: Sealer, row: DatabaseRow): RunSummary {
   const [id, bytes] = [String(row["id"]), Number(row["bytes"])];
-  const head = parseJournal(Buffer.from(String(row["head"]))).lines[0];
+  const head = parseStoredLines(sealer, id, String(row["head"])).lines[0];
   if (head?.type !== "run" || head.version !== 1 || head.id !== id) {
     const version: unknown = head?.type === "run" ? head.version : undefined;
     const corrupt = createCorruptSummary(id, row["changed_at"] as Date, bytes);
     return { ...corrupt, ...(typeof version === "number" && version > 1 ? { formatVersion: version } : {}) };
   }
-  const { lines, corrupt } = parseJournal(Buffer.from(String(row["lines"] ?? "")));
+  const { lines, corrupt } = parseStoredLines(sealer, id, String(row["lines"] ?? ""));
   const owner = row["is_leased"] === true ? { id: String(row["owner"]), label: String(row["owner_label"]) } : undefined;
   const summary = summarizeRun({ head, lines: [head, ...lines], isCorrupt: corrupt.length > 0, owner, bytes });
-  return row["queue"] === null ? summary : addQueueState(summary, row);
+  return row["queue"] === null ? summary : addQueueState(sealer, summary, row);
 }
 
 /** The state of an idle run, by the state of its queue. */
 const QUEUE_STATES: Readonly<Record<string, RunState>> = { queued: "queued", stuck: "stuck" };
 
-function addQueueState(summary: RunSummary, row: DatabaseRow): RunSummary {
+function addQueueState(sealer: Sealer, summary: RunSummary, row: DatabaseRow): RunSummary {
   const isIdle = summary.state === "interrupted" || summary.state === "answered";
   const state = (isIdle ? QUEUE_STATES[String(row["dispatch"])] : undefined) ?? summary.state;
   return {
@@ -191,34 +202,36 @@ function addQueueState(summary: RunSummary, row: DatabaseRow): RunSummary {
     state,
     queue: String(row["queue"]),
     ...(row["tenant"] === "" ? {} : { tenant: String(row["tenant"]) }),
-    ...(typeof row["problem"] === "string" && isIdle ? { problem: JSON.parse(row["problem"]) } : {}),
+    ...(typeof row["problem"] === "string" && isIdle
+      ? { problem: JSON.parse(sealer.unseal(summary.id, row["problem"])) }
+      : {}),
   };
 }
 
 /** Locks a run until the end of the transaction, and returns its summary. Throws a SkillError if it does not exist. */
-export async function lockRun({ query }: Transaction, id: string): Promise<RunSummary> {
+export async function lockRun(transaction: Transaction, id: string): Promise<RunSummary> {
   const locked = isRunId(id)
-    ? await query({ text: "select 1 from skillet.runs where id = $1 for update", values: [id] })
+    ? await transaction.query({ text: "select 1 from skillet.runs where id = $1 for update", values: [id] })
     : [];
   // A second statement: it sees what the transaction before committed.
-  const [found] = locked.length === 0 ? [] : await readSummaries(query, { ids: [id] });
+  const [found] = locked.length === 0 ? [] : await readSummaries(transaction, { ids: [id] });
   if (!found) throw createUnknownRunError(id);
   return found.summary;
 }
 
-async function readLines({ query }: Pick<Transaction, "query">, id: string): Promise<readonly JournalLine[]> {
+async function readLines({ query, sealer }: RunReader, id: string): Promise<readonly JournalLine[]> {
   const rows = await query({ text: READ_LINES, values: [id] });
-  return parseJournal(Buffer.from(rows.map(({ line }) => String(line)).join(""))).lines;
+  return parseStoredLines(sealer, id, rows.map(({ line }) => String(line)).join("")).lines;
 }
 
 /** Inserts a new run. `key` is the same when the statement is repeated. Returns false if the id is taken. */
 export async function insertRun(
-  { query }: Transaction,
+  { query, sealer }: Transaction,
   lines: readonly JournalLine[],
   id: string,
   key: string,
 ): Promise<boolean> {
-  const [head = "", ...rest] = lines.map(formatJournalLine);
+  const [head = "", ...rest] = lines.map((line) => formatStoredLine(sealer, id, line));
   const [row] = await query({
     text: `insert into skillet.runs (id, head, owner, bytes) values ($1, $2, $3, $4) on conflict (id) do nothing returning id`,
     values: [id, head, key, Buffer.byteLength([head, ...rest].join(""))],
@@ -236,8 +249,8 @@ export async function insertRun(
 }
 
 /** Adds a line of a process that does not own the run. */
-async function insertLine({ query }: Transaction, id: string, line: JournalLine): Promise<void> {
-  const text = formatJournalLine(line);
+async function insertLine({ query, sealer }: Transaction, id: string, line: JournalLine): Promise<void> {
+  const text = formatStoredLine(sealer, id, line);
   await query({
     text: "insert into skillet.lines (run, kind, line) values ($1, $2, $3)",
     values: [id, line.type, text],
@@ -267,7 +280,7 @@ async function takeLease(transaction: Transaction, id: string, owner: RunOwner, 
     values: [id, owner.id, owner.label, `${lease.seconds} seconds`],
   });
   const text = [row?.["head"], ...rows.map(({ line }) => line)].join("");
-  const { lines, corrupt } = parseJournal(Buffer.from(text));
+  const { lines, corrupt } = parseStoredLines(transaction.sealer, id, text);
   if (corrupt.length > 0) throw createCorruptError(id);
   return { lines, lastSeq: String(rows.at(-1)?.["seq"] ?? 0) };
 }

@@ -1,9 +1,10 @@
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { JournalLine } from "../../store/journal.ts";
 import { createFirstLines, type NewRun, type RunSummary } from "../../store/run-rules.ts";
 import type { Database, Transaction } from "./database.ts";
 import { type Dispatcher, formatLegId, type Leg } from "./dispatcher.ts";
+import { parseStoredLines } from "./postgres-journal.ts";
 import { IS_LEASED, insertRun, lockRun } from "./postgres-runs.ts";
 
 export const DEFAULT_QUEUE = "runs";
@@ -79,6 +80,8 @@ const SWEEP_SIZE = 200;
 export function createRunQueue(database: Database, dispatcher: Dispatcher): RunQueue {
   const addLeg = (transaction: Transaction, id: string, delaySeconds?: number) =>
     addNextLeg(transaction, dispatcher, id, delaySeconds);
+  const { sealer } = database;
+  const formatProblem = (run: string, problem: Problem) => sealer.seal(run, JSON.stringify(problem));
   const isCurrent = async ({ query }: Transaction, { run, leg }: Leg, worker: string) => {
     const values = [run, leg, worker];
     const text = "select 1 from skillet.runs where id = $1 and leg = $2 and worker = $3 and dispatch = 'working'";
@@ -88,9 +91,7 @@ export function createRunQueue(database: Database, dispatcher: Dispatcher): RunQ
     enqueue(run, { queue = DEFAULT_QUEUE, tenant = "", key, priority = 0, start }) {
       const { id, skill } = run.head;
       const owner = randomUUID();
-      const request = createHash("sha256")
-        .update(JSON.stringify([skill, run.request]))
-        .digest("hex");
+      const request = sealer.digest(JSON.stringify([skill, run.request]));
       const step: JournalLine = { type: "step", at: new Date().toISOString(), name: "skill", value: start };
       return database.transaction(async (transaction) => {
         const { query } = transaction;
@@ -139,14 +140,15 @@ export function createRunQueue(database: Database, dispatcher: Dispatcher): RunQ
         values: [run, leg, worker, attempts],
       });
       if (begun) {
-        const { workspace } = JSON.parse(String(begun["head"])) as { workspace?: string };
+        const [head] = parseStoredLines(sealer, run, String(begun["head"])).lines;
+        const workspace = head?.type === "run" ? head.workspace : undefined;
         const { skill, skill_digest: digest } = begun;
         return { skill: String(skill), digest: String(digest), ...(workspace === undefined ? {} : { workspace }) };
       }
       await database.query({
         text: `update skillet.runs set dispatch = 'stuck', problem = $4, changed_at = now()
           where id = $1 and leg = $2 and attempts >= $3 and dispatch = 'queued'`,
-        values: [run, leg, attempts, JSON.stringify(createPoisonProblem(attempts))],
+        values: [run, leg, attempts, formatProblem(run, createPoisonProblem(attempts))],
       });
       return undefined;
     },
@@ -161,7 +163,7 @@ export function createRunQueue(database: Database, dispatcher: Dispatcher): RunQ
             values: [leg.run, ...values],
           });
         if (outcome.type === "returned") {
-          const problem = JSON.stringify(outcome.problem);
+          const problem = formatProblem(leg.run, outcome.problem);
           await set(
             "attempts = 0, returns = returns + 1, problem = $2, dispatch = case when returns + 1 < $3 then 'queued' else 'stuck' end",
             ...[problem, MAX_RETURNS],
@@ -171,7 +173,10 @@ export function createRunQueue(database: Database, dispatcher: Dispatcher): RunQ
           return;
         }
         if (outcome.type === "stuck") {
-          await set("attempts = 0, returns = 0, dispatch = 'stuck', problem = $2", JSON.stringify(outcome.problem));
+          await set(
+            "attempts = 0, returns = 0, dispatch = 'stuck', problem = $2",
+            formatProblem(leg.run, outcome.problem),
+          );
           return;
         }
         // The answer may have come while the leg ended.
