@@ -29,6 +29,8 @@ export type Tier = (typeof TIERS)[number];
 export interface DiscloseOptions {
   /** `static`: one list for every query, for skills invoked with `use_skill`. Nothing else is added. Defaults to `adaptive`. */
   mode?: DisclosureMode;
+  /** Returns the text of this tier, whichever applies, so that tiers can be compared. Without effect in `static` mode. */
+  tier?: Tier;
   /** Selects the skills to consider; those that a model may not invoke are excluded in any case. */
   isVisible?: (skill: Skill) => boolean;
   /** Selects the skills that a user may call by name. Defaults to `isVisible`. */
@@ -142,32 +144,38 @@ async function decideDisclosure(catalog: Catalog, query: string, options: Disclo
   const near = catalog.skills.filter((skill) => !isOfferedByDefault(skill) && isForModel(skill));
   const plain = visible.reduce((sum, skill) => sum + (matcher.triggered.has(skill) ? 0 : 1), 0);
   const isAsking = isListIntent(query, options.listIntents) && matches[0]?.level !== "explicit";
-  const list = plain > 0 || (isAsking && visible.length > 0) ? getListing(catalog, visible, options) : undefined;
-  const line = visible.length > 0 ? formatAvailableLine(visible.length) : "";
-  const prefix = plain > 0 ? (list?.text ?? "") : options.countInPrefix ? line : "";
+  const wanted = options.tier;
+  const isListed =
+    wanted === undefined ? plain > 0 || isAsking : wanted === "registry" || (wanted === "full" && plain > 0);
+  const list = isListed && visible.length > 0 ? getListing(catalog, visible, options) : undefined;
+  const line = visible.length > 0 && wanted !== "none" ? formatAvailableLine(visible.length) : "";
+  const isListFirst = list !== undefined && plain > 0;
+  const prefix = isListFirst ? list.text : options.countInPrefix ? line : "";
+  const hasNoText = wanted === undefined ? isAsking : wanted !== "full";
   const full =
-    isAsking || options.instructions === false
+    hasNoText || options.instructions === false
       ? NO_TEXT
       : await formatFullText(matches.filter(isSelectedMatch), maxSkills, { query, room: budget * 4, hasMore, options });
   const isFull = full.shown.length + full.noted.length > 0;
-  const nearby = near.filter((skill) => !full.shown.includes(skill) && !full.noted.includes(skill));
+  const hasNearby = wanted !== "none" && wanted !== "breadcrumb";
+  const nearby = (hasNearby ? near : []).filter((skill) => !full.shown.includes(skill) && !full.noted.includes(skill));
   const isEmpty = visible.length + near.length + full.left.length === 0;
-  const tier = selectTier({ isFull, isEmpty, hasList: list !== undefined || nearby.length > 0 });
+  const tier = wanted ?? selectTier({ isFull, isEmpty, hasList: list !== undefined || nearby.length > 0 });
   const selected = options.instructions === false ? matches.filter(isSelectedMatch) : [];
-  const named = isAsking
-    ? []
-    : [
-        ...selected,
-        ...(await selectShortlistMatches(tier, matches, full, options, async () => {
-          const isNew = (match: Match) => !isSelectedMatch(match) && !near.includes(match.skill);
-          const found = (await matcher.match(query, { ...context, bodies: true })).matches.filter(isNew);
-          return selectShortlist(found, query, catalog.skills.length);
-        })),
-      ].slice(0, SHORTLIST_SIZE);
-  const alone =
-    plain > 0
-      ? ""
-      : (list?.text ?? (tier === "breadcrumb" && prefix === "" ? formatAvailableLine(visible.length) : ""));
+  const named =
+    isAsking || tier === "none"
+      ? []
+      : [
+          ...selected,
+          ...(await selectShortlistMatches(tier, matches, full, options, async () => {
+            const isNew = (match: Match) => !isSelectedMatch(match) && !near.includes(match.skill);
+            const found = (await matcher.match(query, { ...context, bodies: true })).matches.filter(isNew);
+            return selectShortlist(found, query, catalog.skills.length);
+          })),
+        ].slice(0, SHORTLIST_SIZE);
+  const alone = isListFirst
+    ? ""
+    : (list?.text ?? (tier === "breadcrumb" && prefix === "" ? formatAvailableLine(visible.length) : ""));
   const first = [alone, nearby.length === 0 ? "" : formatNearbyListing(nearby, options)]
     .filter((part) => part !== "")
     .join("\n");
@@ -177,15 +185,18 @@ async function decideDisclosure(catalog: Catalog, query: string, options: Disclo
   const { text: _, ...listed } = list ?? { text: "", whole: 0, shortened: 0, named: 0, left: 0 };
   return {
     tier,
-    reason: formatTierReason({
-      isFull,
-      isAsking,
-      plain,
-      near: nearby.length,
-      visible: visible.length + near.length,
-      matches,
-      left: full.left,
-    }),
+    reason:
+      wanted !== undefined
+        ? "this tier was requested"
+        : formatTierReason({
+            isFull,
+            isAsking,
+            plain,
+            near: nearby.length,
+            visible: visible.length + near.length,
+            matches,
+            left: full.left,
+          }),
     text,
     prefix,
     suffix: suffix.text,

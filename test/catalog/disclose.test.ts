@@ -111,6 +111,21 @@ describe("the four tiers", () => {
     expect(await told(skills, "ferry", { maxSkills: 0 })).toMatchObject({ tier: "breadcrumb" });
   });
 
+  it("[T-05] give their own text when a tier is requested, and for the one that applies the same text", async () => {
+    const plain = { description: "First sentence. Second one." };
+    for (const skills of [triggered, { ...triggered, plain }])
+      for (const query of ["fix my bug", "greet the team", "list skills", "/plan it"]) {
+        const applied = await told(skills, query);
+        const { tier, prefix, suffix, tokens } = applied;
+        expect(await told(skills, query, { tier }), query).toMatchObject({ tier, prefix, suffix, tokens });
+        const texts = await Promise.all(TIERS.map(async (tier) => (await told(skills, query, { tier })).text));
+        expect(texts[0], query).toBe("");
+        expect(texts[1], query).toMatch(/^\[\d skills available\]/);
+        expect(texts[2], query).toContain("- greet: Skill greet.");
+        expect(texts[3]?.includes("<skill_content"), query).toBe(query.includes("greet") || query.includes("plan"));
+      }
+  });
+
   it("are these four", () => {
     expect(TIERS).toEqual(["none", "breadcrumb", "registry", "full"]);
   });

@@ -35,6 +35,17 @@ const explain = (args: string[], more: Record<string, string> = {}) => {
 };
 
 describe("skillet explain", () => {
+  it("[T-05] prints the text of a requested tier, whichever applies", async () => {
+    expect((await explain(["greet the new team", "--tier", "none", "--text"])).stdout).toBe("");
+    const counted = JSON.parse((await explain(["greet the new team", "--tier", "breadcrumb", "--json"])).stdout);
+    expect(counted).toMatchObject({ tier: "breadcrumb", text: expect.stringMatching(/^\[\d+ skills available\]/) });
+    const listed = await explain(["greet the new team", "--tier", "registry"]);
+    expect(listed.stdout).toContain("this tier was requested");
+    expect(listed.stdout).toContain("- party: Plans events for a team.");
+    expect((await explain(["fix my bug", "--tier", "full"])).stdout).toContain("no instructions, because no skill is");
+    expect(await explain(["x", "--tier", "some"])).toMatchObject({ code: 2 });
+  });
+
   it("[T-08] says what is told and why: the instructions of the skill that is triggered", async () => {
     const { code, stdout } = await explain(["greet the new team"]);
     expect(code).toBe(0);

@@ -76,6 +76,7 @@ export interface SessionCallOptions extends CallOptions {
 export type QueryOptions = Pick<
   DiscloseOptions,
   | "explains"
+  | "tier"
   | "files"
   | "shortlist"
   | "budget"

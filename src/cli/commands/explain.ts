@@ -10,7 +10,7 @@ import {
 } from "../../agent/session/session-disclosure.ts";
 import { DISCLOSURE_DEFAULTS } from "../../catalog/catalog.ts";
 import type { ListingClient } from "../../catalog/client-listings.ts";
-import type { Disclosure, Tier } from "../../catalog/disclose.ts";
+import { type Disclosure, TIERS, type Tier } from "../../catalog/disclose.ts";
 import {
   type DisclosureExplanation,
   type ExplainedMatch,
@@ -56,6 +56,11 @@ export const explainCommand: CommandDefinition = {
           .choices(LISTING_CLIENTS)
           .conflicts("skill"),
       )
+      .addOption(
+        new Option("--tier <tier>", "Show the text of this tier instead of the one that applies")
+          .choices(TIERS)
+          .conflicts("as"),
+      )
       .option("--text", "Print only the text for the model")
       .addHelpText(
         "after",
@@ -63,6 +68,7 @@ export const explainCommand: CommandDefinition = {
           'skillet explain "greet the new team"',
           'skillet explain "review my change" --skill code-review',
           'skillet explain "list skills" --budget 1500 --text',
+          'skillet explain "greet the new team" --tier registry',
           'skillet explain "review my change" --as claude',
         ),
       ),
@@ -80,6 +86,7 @@ interface ExplainOptions {
   shortlist?: boolean;
   text?: boolean;
   as?: ListingClient;
+  tier?: Tier;
 }
 
 /** Shows what a model receives for a query, and why each skill was chosen or not. */
@@ -145,6 +152,7 @@ async function collectExplainFacts(
       ? {}
       : { listingBudget: parseWholeNumber(options.listingBudget, "--listing-budget") }),
     ...(options.shortlist === undefined ? {} : { shortlist: options.shortlist }),
+    ...(options.tier === undefined ? {} : { tier: options.tier }),
   };
   const told: Disclosure = await discloseForHost(found.catalog, found, query, { context, options: tellOptions });
   const { matches, hasMore, visible, rejected } = told.explanation ?? NO_EXPLANATION;
@@ -239,7 +247,9 @@ const TIER_DESCRIPTIONS: Record<Tier, (told: Disclosure, visible: number) => str
   full: ({ shown, mentioned: noted }) =>
     shown.length > 0
       ? `the instructions of ${shown.map(({ name }) => name).join(", ")}`
-      : `a note on ${noted.map(({ name }) => name).join(", ")}`,
+      : noted.length > 0
+        ? `a note on ${noted.map(({ name }) => name).join(", ")}`
+        : "no instructions, because no skill is mentioned or triggered",
 };
 
 async function printExplainFacts(io: CommandIo, facts: ExplainFacts): Promise<void> {
