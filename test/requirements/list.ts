@@ -332,6 +332,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-14":
     "Tenant concurrency is never exceeded; a small tenant behind a large one starts within 2 x of its time on an empty queue. Reading: within one server.",
   "E-16": "Provider limits hold over all runs of a process; a 429 pauses all within 1 s.",
+  "E-32":
+    "The operator's page is executed as printed: two machines with their own homes and network namespaces (without root: homes only), two workers, two servers.",
   "E-33":
     "disable, ungrant, token revoke and trust revoke are effective in running servers and workers within 2 s; the command reports what was reached.",
   "E-34":

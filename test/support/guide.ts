@@ -15,6 +15,8 @@ export interface GuideStep {
   output: string;
 }
 
+type PageStep = Omit<GuideStep, "output" | "exit">;
+
 /** Runs the commands of a page from top to bottom, in a new home and a new folder, with the files that the page shows. */
 export async function followGuide(page: string, env: Record<string, string> = {}): Promise<GuideStep[]> {
   const home = temporaryFolder({
@@ -35,7 +37,8 @@ export async function followGuide(page: string, env: Record<string, string> = {}
   return steps;
 }
 
-function listSteps({ language, marks, line, code }: CodeBlock): Omit<GuideStep, "output" | "exit">[] {
+/** Lists the commands of a block, with what the page shows after each. */
+export function listSteps({ language, marks, line, code }: CodeBlock): PageStep[] {
   const expectedExit = Number(marks.find((mark) => mark.startsWith("exit="))?.slice("exit=".length) ?? 0);
   const steps: (Omit<GuideStep, "shown" | "output" | "exit"> & { shown: string[] })[] = [];
   for (const [index, text] of code.replace(/\n$/, "").split("\n").entries()) {
@@ -49,12 +52,14 @@ function listSteps({ language, marks, line, code }: CodeBlock): Omit<GuideStep, 
   return steps;
 }
 
-async function runLine(
+/** Runs a command of a page. `wrap` returns the program and the arguments that run it on another machine. */
+export async function runLine(
   command: string,
   cwd: string,
   env: Record<string, string>,
+  wrap = (line: string, _folder: string): [string, string[]] => ["bash", ["-c", line]],
 ): Promise<Pick<GuideStep, "output" | "exit">> {
-  const child = spawn("bash", ["-c", `exec 2>&1; ${command}`], { cwd, env, stdio: ["ignore", "pipe", "ignore"] });
+  const child = spawn(...wrap(`exec 2>&1; ${command}`, cwd), { cwd, env, stdio: ["ignore", "pipe", "ignore"] });
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     output += text;

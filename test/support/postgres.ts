@@ -19,6 +19,9 @@ const binaries = existsSync(VERSIONS)
       .find((folder) => existsSync(join(folder, "initdb")))
   : undefined;
 
+/** The folder of the programs of Postgres. */
+export const POSTGRES_PROGRAMS: string = binaries ?? "";
+
 /** True when tests can start a server. */
 export const HAS_POSTGRES: boolean = binaries !== undefined;
 
@@ -89,11 +92,27 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
     await call("pg_ctl", ["-D", data, "-m", mode, "-w", "stop"]);
   };
   await start();
+  const { port = "5432" } = settings;
   const urlOf = (database: string, user = "postgres") =>
-    `postgres://${user}@localhost/${database}?host=${encodeURIComponent(folder)}`;
+    `postgres://${user}@localhost:${port}/${database}?host=${encodeURIComponent(folder)}`;
   const psql = async (database: string, sql: string) =>
-    (await call("psql", ["-h", folder, "-U", "postgres", "-d", database, "-qAt", "-v", "ON_ERROR_STOP=1", "-c", sql]))
-      .stdout;
+    (
+      await call("psql", [
+        "-h",
+        folder,
+        "-p",
+        port,
+        "-U",
+        "postgres",
+        "-d",
+        database,
+        "-qAt",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-c",
+        sql,
+      ])
+    ).stdout;
   const createDatabase = async (template = "template1") => {
     const name = `t${randomUUID().replaceAll("-", "")}`;
     await psql("postgres", `create database ${name} template ${template}`);
@@ -111,7 +130,7 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   return {
     ...{ folder, urlOf, psql, start, stop },
     call: async (program, ...args) =>
-      (await call(program, ["-h", folder, "-U", "postgres", ...args], { maxBuffer: MAX_OUTPUT })).stdout,
+      (await call(program, ["-h", folder, "-p", port, "-U", "postgres", ...args], { maxBuffer: MAX_OUTPUT })).stdout,
     readLog: () => readFileSync(log, "utf8"),
     async remove() {
       await stop("immediate").catch(() => {});
