@@ -15,12 +15,12 @@ function approve(coming: readonly PendingSkill[]): boolean {
   return coming.every(({ prepared }) => prepared.findings.every(({ weight }) => weight === "low"));
 }
 
-const added = await addSkills({ source, names, env, approve }); // a folder, an archive, owner/repository, a site: all or nothing
-if (added === undefined) process.stderr.write("✗ nothing was added\n");
-for (const { name, is } of added ?? []) process.stderr.write(`✓ ${name}: ${is}\n`);
+const { outcome, additions } = await addSkills({ source, names, env, approve }); // a folder, an archive, owner/repository, a site: all or nothing
+if (outcome === "declined") process.stderr.write("✗ nothing was added\n");
+else for (const { name, is } of additions) process.stderr.write(`✓ ${name}: ${is}\n`);
 
 const { catalog } = await discover({ env });
 const installed = catalog.skills.filter(({ origin }) => origin.scope === "installed");
 const states = verifySkills({ env }).map(({ name, is }) => `${name} is ${is}`);
 process.stdout.write(`found: ${installed.map(({ name }) => name).join(", ")}; ${states.join(", ")}\n`);
-process.exitCode = added === undefined ? 3 : 0;
+process.exitCode = outcome === "declined" ? 3 : 0;

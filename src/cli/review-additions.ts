@@ -1,5 +1,5 @@
 import type { DiscoverResult } from "../config/discover.ts";
-import type { PendingSkill } from "../remote/add.ts";
+import type { PendingSkill } from "../remote/apply-additions.ts";
 import { type FileTree, type MergeConflict, toLockedFiles } from "../remote/file-tree.ts";
 import { formatSignature, type SignatureState } from "../remote/signature.ts";
 import type { SkillsDir } from "../remote/skills-dir.ts";

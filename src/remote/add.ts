@@ -3,22 +3,18 @@ import { join } from "node:path";
 import { type DiscoverOptions, resolveEnvironment } from "../config/discover.ts";
 import { SkillError } from "../errors/problem.ts";
 import { stopsLoading } from "../skill/diagnostics.ts";
-import { type Skill, withBody } from "../skill/skill.ts";
-import { type Environment, listLocations } from "../skill/source/locations.ts";
+import type { Environment } from "../skill/source/locations.ts";
 import { statIfExists } from "../skill/source/read-file.ts";
-import { readFolderSkill } from "../skill/source/read-skill.ts";
-import { copySkill } from "../skill/source/skill-copy.ts";
-import { createApprovalStore } from "../store/approvals.ts";
 import { recoverFolder } from "../store/atomic-folder.ts";
 import { type BlobCache, createBlobCache, listLockGrants } from "../store/lock-approval.ts";
-import { diffLockedCopy, formatLockSource } from "../store/lock-diff.ts";
+import { formatLockSource } from "../store/lock-diff.ts";
 import { LOCAL_SOURCE, type LockedSkill, type LockedSkills } from "../store/lock-file.ts";
-import { createSignerStore } from "../store/signers.ts";
-import { createTrustStore } from "../store/trust.ts";
 import { omitUndefined } from "../util/objects.ts";
-import { mapAsync } from "../util/sequential.ts";
+import { type AdditionResult, type PlannedAddition, type ReviewOptions, reviewAndApply } from "./apply-additions.ts";
 import {
   appendNotes,
+  type CandidateVerdict,
+  createCandidateCheck,
   findCandidate,
   type PreparedCandidate,
   prepareCandidate,
@@ -28,11 +24,8 @@ import {
   selectOutermost,
 } from "./candidate.ts";
 import { createProvenance, type FetchedListing, fetchListing } from "./fetch-source.ts";
-import type { FileTree, MergeConflict } from "./file-tree.ts";
-import type { Provenance } from "./remote-source.ts";
-import { requireSignatures } from "./signature.ts";
+import type { Provenance, RunFetch } from "./remote-source.ts";
 import {
-  applySkillsDirChanges,
   checkNameClash,
   createAddedMeanwhileError,
   digestInstalled,
@@ -43,90 +36,78 @@ import {
   withStagingFolder,
 } from "./skills-dir.ts";
 import { parseSourceAddress } from "./source-address.ts";
-import { planUpdate, type UpdateDifference } from "./update.ts";
+import { planUpdate } from "./update.ts";
 
-export interface AddSkillsOptions extends Pick<DiscoverOptions, "workspace" | "home" | "env"> {
+export interface AddSkillsOptions extends Pick<DiscoverOptions, "workspace" | "home" | "env">, ReviewOptions {
   /** The source, in the syntax of `skillet add`. */
   source: string;
-  /** The names of the skills to add. Defaults to all. A skill inside the folder of another one comes with it. */
+  /** The folder that a relative source starts from. Defaults to the workspace. */
+  cwd?: string;
+  /** The names of the skills to add. A skill inside the folder of another one comes with it. */
   names?: readonly string[];
   /** Adds to the workspace's own folder instead of the user's. */
   isProject?: boolean;
   /** Replaces a skill of the same name that was added from another source. */
   force?: boolean;
-  /** Accepts only skills that a known signer signed, now and in every update. */
-  requireSignature?: boolean;
   /** Also connects to private addresses that only the source named. */
   allowPrivate?: boolean;
+  /** Chooses among the skills of the source if no names are given. Defaults to all that are not inside another. */
+  choose?(source: SourceChoice): readonly RemoteCandidate[] | Promise<readonly RemoteCandidate[]>;
   /**
    * Called for each skill that cannot be added, so that the others are added. Without it, the first error is thrown and
    * nothing is added.
    */
   onRefused?(name: string, error: SkillError): void;
-  /** Asks for approval of all pending skills before any of them is written. */
-  approve(coming: readonly PendingSkill[]): boolean | Promise<boolean>;
   signal?: AbortSignal;
+  /** Runs the fetching, for example to show its progress. Defaults to running it with `signal`. */
+  runFetch?: RunFetch;
 }
 
-/** A skill that is ready to be written. */
-export type PendingSkill = Extract<PlannedAddition, { is: "new" | "update" }>;
+/** The skills of a source, to choose from. */
+export interface SourceChoice extends FetchedListing {
+  /** Scans a skill of the source, and finds the reason why it cannot be added. */
+  check(candidate: RemoteCandidate): Promise<CandidateVerdict>;
+}
 
 /**
- * Adds skills from a remote source: fetches, checks, gets approval, writes and locks them in one change. Returns the
- * outcome for each, or undefined if they were not approved. Throws a SkillError if one cannot be added, unless
- * `onRefused` is set.
+ * Adds skills from a remote source, as `skillet add` does: fetches, checks, gets approval, writes and locks them in one
+ * change. Throws a SkillError if one cannot be added, unless `onRefused` is set.
+ *
+ * @example
+ * const { outcome, additions } = await addSkills({
+ *   source: "acme/skills#v2",
+ *   names: ["review"],
+ *   approve: (pending) => pending.every(({ prepared }) => prepared.findings.length === 0),
+ * });
  */
-export async function addSkills(options: AddSkillsOptions): Promise<readonly PlannedAddition[] | undefined> {
-  const {
-    source,
-    names = [],
-    isProject = false,
-    force: isForced = false,
-    allowPrivate,
-    requireSignature,
-    onRefused,
-    approve,
-    signal,
-  } = options;
+export async function addSkills(options: AddSkillsOptions): Promise<AdditionResult> {
+  const { source, cwd, names = [], isProject = false, force: isForced = false, allowPrivate, choose, signal } = options;
+  const { runFetch = (fetch) => fetch(signal), onRefused } = options;
   const around = resolveEnvironment(options);
   const skillsDir = resolveSkillsDir(around, isProject);
   if (statIfExists(skillsDir.folder)) recoverFolder(skillsDir.folder);
-  const address = parseSourceAddress(source, { cwd: around.workspace, home: around.home });
+  const locked = readLockedSkills(skillsDir);
+  const address = parseSourceAddress(source, { cwd: cwd ?? around.workspace, home: around.home });
   return withStagingFolder(around.skilletHome, async (work) => {
-    const supply = await fetchListing(address, work, {
-      env: around.env,
-      names,
-      ...omitUndefined({ signal, allowPrivate }),
-    });
-    const { listing: offer } = supply;
+    const supply = await runFetch((signal) =>
+      fetchListing(address, work, { env: around.env, names, ...omitUndefined({ signal, allowPrivate }) }),
+    );
+    const { listing: offer, fetched } = supply;
     const refuse = ({ name, error }: RefusedSkill) => {
       if (!onRefused) throw error;
       onRefused(name, error);
     };
+    const chooseAll = () => selectOutermost(offer.candidates);
     const wanted =
-      names.length > 0 ? names.map((name) => findCandidate(name, offer)) : selectOutermost(offer.candidates);
+      names.length > 0
+        ? names.map((name) => findCandidate(name, offer))
+        : await (choose?.({ ...supply, check: createCandidateCheck(fetched, work) }) ?? chooseAll());
     if (wanted.length === 0) throw createNoSkillsError(supply);
     const chosen = selectDistinct(wanted, refuse);
-    const planning = { supply, skillsDir, around, work, locked: readLockedSkills(skillsDir), isForced };
-    const { additions, problems } = await planAdditions(chosen, planning);
+    const { additions, problems } = await planAdditions(chosen, { supply, skillsDir, around, work, locked, isForced });
     for (const problem of problems) refuse(problem);
-    const signers = createSignerStore(around.skilletHome);
-    const coming = requireSignatures(additions.filter(isPending), {
-      signers,
-      ...omitUndefined({ all: requireSignature }),
-    });
-    if (coming.length === 0) return additions;
-    if (!(await approve(coming))) return undefined;
-    applySkillsDirChanges({ skillsDir, put: coming.map(({ put }) => put), skilletHome: around.skilletHome });
-    const approvals = createApprovalStore(around.skilletHome);
-    for (const { name } of coming) await approvals.forget(name, join(skillsDir.folder, name));
-    if (isProject) await trustApplied(coming, skillsDir, createTrustStore(around.skilletHome, listLocations(around)));
-    return additions;
+    return reviewAndApply(additions, { skillsDir, around, work, locked, notes: offer.notes }, options);
   });
-}
-
-export function isPending(addition: PlannedAddition): addition is PendingSkill {
-  return addition.is === "new" || addition.is === "update";
 }
 
 interface AdditionContext {
@@ -140,7 +121,7 @@ interface AdditionContext {
 }
 
 /** Checks the chosen skills and plans to add them. Returns all problems at once. */
-export async function planAdditions(
+async function planAdditions(
   chosen: readonly RemoteCandidate[],
   { supply, skillsDir, around, work, locked, isForced }: AdditionContext,
 ): Promise<{ additions: PlannedAddition[]; problems: RefusedSkill[] }> {
@@ -184,34 +165,6 @@ export function createNoSkillsError({ listing: offer, fetched }: FetchedListing)
         : "a skill is a folder with a SKILL.md: check the source, and its //FOLDER",
   });
 }
-
-/**
- * Records that skills of a workspace are trusted, if their written files are the approved ones. A skill changed since
- * then needs a new approval.
- */
-export async function trustApplied(
-  coming: readonly PendingSkill[],
-  { folder }: SkillsDir,
-  trust: Pick<ReturnType<typeof createTrustStore>, "grant">,
-): Promise<void> {
-  const applied = await mapAsync(coming, async ({ name, put }) => {
-    const read = readFolderSkill(join(folder, name), { scope: "workspace", source: ".agents/skills" });
-    if (!read || !("skill" in read)) return [];
-    const copy = await copySkill(read.skill);
-    const skill = withBody(read.skill, copy.instructions);
-    return diffLockedCopy(put.entry.files, copy.files).length === 0 ? [{ skill, copy }] : [];
-  });
-  trust.grant(applied.flat());
-}
-
-/** The planned outcome of adding a skill. */
-export type PlannedAddition = { name: string; prepared: PreparedCandidate } & (
-  | { is: "new"; put: SkillWrite; skill: Skill }
-  | { is: "update"; put: SkillWrite; skill: Skill; difference: UpdateDifference; replaced?: FileTree }
-  /** It is already there, with the same files as in the source. */
-  | { is: "same"; isChanged: boolean }
-  | { is: "conflict"; conflicts: readonly MergeConflict[] }
-);
 
 interface AddRequest {
   prepared: PreparedCandidate;

@@ -290,6 +290,43 @@ export async function prepareCandidate(
   return { skill, path, name, tree, files, digest: digestTree(files), folder: own, findings };
 }
 
+/** The outcome of checking one skill of a source before it is chosen. */
+export type CandidateVerdict =
+  | { is: "fine" }
+  /** The scanner found something that a person should look at. */
+  | { is: "look"; findings: readonly ScanFinding[] }
+  | { is: "refused"; error: SkillError };
+
+/** Returns a check that scans each skill of a source once. `work`: a folder for intermediate files. */
+export function createCandidateCheck(
+  fetched: FetchedSource,
+  work: string,
+): (candidate: RemoteCandidate) => Promise<CandidateVerdict> {
+  const known = new Map<RemoteCandidate, CandidateVerdict>();
+  return async (candidate) => {
+    const folder = join(work, "verdicts", String(known.size));
+    const verdict = known.get(candidate) ?? (await checkCandidate(candidate, fetched, folder));
+    known.set(candidate, verdict);
+    return verdict;
+  };
+}
+
+async function checkCandidate(
+  candidate: RemoteCandidate,
+  fetched: FetchedSource,
+  folder: string,
+): Promise<CandidateVerdict> {
+  try {
+    const findings = (await prepareCandidate(candidate, fetched, folder)).findings.filter(
+      ({ weight }) => weight !== "low",
+    );
+    return findings.length > 0 ? { is: "look", findings } : { is: "fine" };
+  } catch (error) {
+    if (error instanceof SkillError) return { is: "refused", error };
+    throw error;
+  }
+}
+
 /** Reads the files as they will be installed: a folder with a SKILL.md. */
 function readCandidateTree({ skill }: RemoteCandidate): Map<string, CopiedFile> {
   const { form, folder, file = "" } = skill.origin;

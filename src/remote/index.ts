@@ -10,8 +10,15 @@ export {
   readFileTree,
 } from "../store/lock-file.ts";
 export { createSignerStore, type Signer, type SignerStore } from "../store/signers.ts";
-export { type AddSkillsOptions, addSkills, type PendingSkill, type PlannedAddition } from "./add.ts";
+export { type AddSkillsOptions, addSkills, type SourceChoice } from "./add.ts";
 export { type Adoption, type AdoptSkillsOptions, adoptSkills } from "./adopt.ts";
+export type {
+  AdditionPlan,
+  AdditionResult,
+  PendingSkill,
+  PlannedAddition,
+  ReviewOptions,
+} from "./apply-additions.ts";
 export type { SourceAddress } from "./remote-source.ts";
 export { checkSignature, type SignatureState, signSkill } from "./signature.ts";
 export { type VerifyResult, verifySkills } from "./skills-dir.ts";

@@ -290,3 +290,6 @@ function createBrokenObjectError(path: string): SkillError {
     fix: "report it to the maintainer of the repository",
   });
 }
+
+/** Runs work that fetches, with a signal that cancels it. */
+export type RunFetch = <T>(fetch: (signal?: AbortSignal) => Promise<T>) => Promise<T>;

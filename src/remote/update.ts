@@ -1,18 +1,25 @@
-import { chmodSync, lstatSync } from "node:fs";
+import { chmodSync, lstatSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { SkillError } from "../errors/problem.ts";
 import { stopsLoading } from "../skill/diagnostics.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Environment } from "../skill/source/locations.ts";
 import { readFolderSkill } from "../skill/source/read-skill.ts";
-import { type BlobCache, listLockGrants } from "../store/lock-approval.ts";
+import { type BlobCache, createBlobCache, listLockGrants } from "../store/lock-approval.ts";
 import { digestTree, hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../store/lock-file.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { compareText } from "../util/text.ts";
+import {
+  type AdditionResult,
+  type PlannedAddition,
+  type ReviewOptions,
+  reviewAndApply,
+  type UpdateDifference,
+} from "./apply-additions.ts";
 import { type PreparedCandidate, prepareCandidate, type RemoteCandidate } from "./candidate.ts";
 import { checkPublicAddress } from "./download.ts";
-import { type FetchedListing, fetchListing, getLockedAddress } from "./fetch-source.ts";
+import { createProvenance, type FetchedListing, fetchListing, getLockedAddress } from "./fetch-source.ts";
 import {
   type FileTree,
   type MergeConflict,
@@ -23,9 +30,15 @@ import {
   writeTree,
 } from "./file-tree.ts";
 import { readRemoteCommit } from "./git-fetch.ts";
-import type { Provenance, SourceAddress } from "./remote-source.ts";
-import type { SkillsDir } from "./skills-dir.ts";
-import { digestInstalled, type SkillWrite } from "./skills-dir.ts";
+import type { Provenance, RunFetch, SourceAddress } from "./remote-source.ts";
+import {
+  digestInstalled,
+  needsTrust,
+  readLockedSkills,
+  type SkillsDir,
+  type SkillWrite,
+  withStagingFolder,
+} from "./skills-dir.ts";
 import { formatSourceAddress } from "./source-address.ts";
 
 /** The planned outcome of an update. `replaced`: the user's files if the source's version replaces them. */
@@ -34,14 +47,6 @@ export type UpdatePlan =
   | { is: "up-to-date"; isChanged: boolean }
   | { is: "conflict"; conflicts: readonly MergeConflict[] }
   | { is: "update"; put: SkillWrite; skill: Skill; difference: UpdateDifference; replaced?: FileTree };
-
-/** The approved files, and the files to approve now. */
-export interface UpdateDifference {
-  before: FileTree;
-  after: FileTree;
-  /** Paths that the user changed, and that stay so. */
-  kept: readonly string[];
-}
 
 export interface UpdateRequest {
   name: string;
@@ -148,6 +153,55 @@ function writeMergedSkill({ name, work, skillsDir }: UpdateRequest, tree: FileTr
   throw new SkillError("merge-broken", {
     message: `Merging your changes with the update does not give a valid skill "${name}"${why === undefined ? "" : `: its SKILL.md ${why}`}`,
     fix: "fix your SKILL.md so that both fit, or use --conflicts mine or --conflicts theirs",
+  });
+}
+
+export interface UpdateSkillsOptions extends ReviewOptions {
+  around: Environment;
+  skillsDir: SkillsDir;
+  /** The side whose lines win if both changed the same ones. */
+  conflicts?: "mine" | "theirs" | undefined;
+  /** Also connects to private addresses that only a source, or the lock file of a workspace, named. */
+  allowPrivate?: boolean;
+  /** Called for each skill that cannot be updated. The others are updated. */
+  onRefused(name: string, error: SkillError): void;
+  /** Runs the fetching, for example to show its progress. */
+  runFetch: RunFetch;
+}
+
+/** Updates locked skills of one folder: fetches, merges, gets approval, writes and locks them in one change. */
+export function updateSkills(
+  entries: readonly (readonly [string, LockedSkill])[],
+  options: UpdateSkillsOptions,
+): Promise<AdditionResult> {
+  const { around, skillsDir, conflicts, allowPrivate = false, onRefused, runFetch } = options;
+  return withStagingFolder(around.skilletHome, async (work) => {
+    const locked = readLockedSkills(skillsDir);
+    const { fetched, bases } = await runFetch(async (signal) => {
+      const isUntyped = needsTrust(skillsDir);
+      const fetchOptions = { around, work, env: around.env, allowPrivate, isUntyped, ...omitUndefined({ signal }) };
+      const fetched = await refetchSkills(entries, fetchOptions);
+      const before = join(work, "before");
+      mkdirSync(before, 0o700);
+      return { fetched, bases: await fetchBases(entries, { ...fetchOptions, work: before }) };
+    });
+    const additions: PlannedAddition[] = [];
+    for (const [name, entry] of entries) {
+      try {
+        const refetched = fetched.get(name);
+        if (!refetched || "error" in refetched) throw refetched?.error;
+        const { prepared, supply } = refetched;
+        const provenance = createProvenance(supply.fetched, prepared.path, { skillsDir, around });
+        const originals = createBlobCache(around.skilletHome);
+        const merging = { work: join(work, "merged"), conflicts, base: bases.get(name) };
+        const planned = await planUpdate({ name, entry, skillsDir, prepared, provenance, originals, ...merging });
+        additions.push({ name, prepared, ...(planned.is === "up-to-date" ? { ...planned, is: "same" } : planned) });
+      } catch (error) {
+        if (!(error instanceof SkillError)) throw error;
+        onRefused(name, error);
+      }
+    }
+    return reviewAndApply(additions, { skillsDir, around, work, locked }, options);
   });
 }
 

@@ -1,7 +1,8 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { addSkills, trustApplied } from "../../src/remote/add.ts";
+import { addSkills } from "../../src/remote/add.ts";
+import { trustApplied } from "../../src/remote/apply-additions.ts";
 import { createApprovalStore } from "../../src/store/approvals.ts";
 import { createSkillLocks } from "../../src/store/lock-diff.ts";
 import { createTrustStore } from "../../src/store/trust.ts";

@@ -12,7 +12,8 @@ import {
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
-import { type PlannedAddition, planAddition } from "../../src/remote/add.ts";
+import { planAddition } from "../../src/remote/add.ts";
+import type { PlannedAddition } from "../../src/remote/apply-additions.ts";
 import { findCandidate, prepareCandidate } from "../../src/remote/candidate.ts";
 import { createProvenance, fetchListing, getLockedAddress } from "../../src/remote/fetch-source.ts";
 import {

@@ -38,7 +38,7 @@ describe("a site of which nothing is named", () => {
     const { url } = await siteOf({ a: skillText("a"), b: skillText("b") });
     const home = temporaryFolder();
     const added = await addSkills({ source: url, workspace: home, home, env: {}, approve: () => true });
-    expect(added?.map(({ name, is }) => [name, is])).toEqual([
+    expect(added.additions.map(({ name, is }) => [name, is])).toEqual([
       ["a", "new"],
       ["b", "new"],
     ]);

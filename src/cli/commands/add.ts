@@ -1,42 +1,25 @@
-import { join } from "node:path";
 import { Option } from "commander";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { createNoSkillsError, planAdditions } from "../../remote/add.ts";
+import { addSkills, type SourceChoice } from "../../remote/add.ts";
 import {
-  findCandidate,
+  createCandidateCheck,
   type RefusedSkill,
   type RemoteCandidate,
   selectDistinct,
   selectOutermost,
 } from "../../remote/candidate.ts";
-import { type FetchedListing, fetchListing } from "../../remote/fetch-source.ts";
-import { checkSignature, createNotSignedError } from "../../remote/signature.ts";
-import {
-  applySkillsDirChanges,
-  readLockedSkills,
-  type SkillWrite,
-  type VerifyResult,
-  verifySkill,
-  withStagingFolder,
-} from "../../remote/skills-dir.ts";
+import { fetchListing } from "../../remote/fetch-source.ts";
+import type { RunFetch } from "../../remote/remote-source.ts";
+import { type RestoreResult, restoreSkills } from "../../remote/restore.ts";
+import { type SkillsDir, withStagingFolder } from "../../remote/skills-dir.ts";
 import { parseSourceAddress } from "../../remote/source-address.ts";
-import { type RefetchResult, refetchSkills } from "../../remote/update.ts";
 import { NATIVE_CLIENT_NAMES } from "../../skill/clients.ts";
 import { stopsLoading } from "../../skill/diagnostics.ts";
-import { createFingerprintCache } from "../../store/lock-diff.ts";
-import type { LockedSkill } from "../../store/lock-file.ts";
-import { createSignerStore, type SignerStore } from "../../store/signers.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { mapAsync } from "../../util/sequential.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
-import {
-  createListingVerdicts,
-  type ListingVerdicts,
-  printListing,
-  reviewAndApply,
-  toVerdictJson,
-} from "../apply-additions.ts";
+import { createReview, printListing, toVerdictJson } from "../additions-report.ts";
 import {
   ALLOW_PRIVATE_HELP,
   type CommandContext,
@@ -45,7 +28,6 @@ import {
   EXIT,
   formatExamples,
   PROJECT_HELP,
-  ReportedError,
 } from "../command-definition.ts";
 import {
   discoverForCommand,
@@ -60,7 +42,6 @@ import {
   fetchWithProgress,
   findLockedSkills,
   formatNothingAdded,
-  type LockedSkillsDir,
   openLockedDir,
   printLockChanges,
   printSkillErrors,
@@ -129,42 +110,28 @@ async function addFromSource(context: CommandContext<AddOptions>): Promise<numbe
     });
   }
   if (options.to !== undefined) checkClients(options.to, options.json ?? false);
-  const { skillsDir } = openLockedDir(resolveCommandEnvironment(io, options), options.project ?? false);
-  const locked = readLockedSkills(skillsDir);
   const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
-  const { around } = found;
-  const address = parseSourceAddress(source, { cwd: io.cwd, home: around.home });
-  const adding = async (work: string) => {
-    const allowPrivate = options.allowPrivateAddresses ?? false;
-    const supply = await fetchWithProgress(io, source, (signal) =>
-      fetchListing(address, work, { env: io.env, names, signal, allowPrivate }),
-    );
-    if (options.list) return await listSource(io, supply, { options, work });
-    const refused: RefusedSkill[] = [];
-    const verdicts = createListingVerdicts(supply.fetched, work);
-    const chosen = await chooseCandidates(io, supply, names, { found, options, refused, verdicts });
-    const planning = { supply, skillsDir, around, work, locked, isForced: options.force ?? false };
-    const { additions, problems } = await planAdditions(chosen, planning);
-    refused.push(...problems);
-    const [first] = refused;
-    if (first && additions.length === 0) throw printNothingAddable(io, refused);
-    const { notes } = supply.listing;
-    const code = await reviewAndApply(additions, {
-      io,
-      options,
-      found,
-      skillsDir,
-      work,
-      verb: "Add",
-      notes,
-      problems: refused,
+  const runFetch: RunFetch = (fetch) => fetchWithProgress(io, source, fetch);
+  if (options.list) return explainInterruption("nothing was added", () => listSource(context, runFetch));
+  const refused: RefusedSkill[] = [];
+  return explainInterruption("nothing was added", async () => {
+    const review = createReview({ io, options, found, verb: "Add", refused });
+    const result = await addSkills({
+      ...{ source, names, cwd: io.cwd, workspace: found.workspace, env: io.env },
+      isProject: options.project ?? false,
+      force: options.force ?? false,
+      allowPrivate: options.allowPrivateAddresses ?? false,
+      choose: (offer) => chooseCandidates(io, offer, { found, options, refused }),
+      onRefused: (name, error) => void refused.push({ name, error }),
+      runFetch,
+      ...review.options,
     });
+    const code = await review.report(result);
     if (options.to === undefined || options.dryRun) return code;
-    const added = additions.flatMap(({ name, is }) => (is === "conflict" ? [] : name));
+    const added = result.additions.flatMap(({ name, is }) => (is === "conflict" ? [] : name));
     return Math.max(code, await exportAdded(context, options.to, added));
-  };
-  return explainInterruption("nothing was added", () => withStagingFolder(around.skilletHome, adding));
+  });
 }
 
 /** Throws a SkillError for an unknown client, before anything is fetched. */
@@ -198,37 +165,31 @@ async function exportAdded(
 }
 
 /** Prints every skill of a source with its verdict, and adds nothing. */
-async function listSource(
-  io: CommandIo,
-  { listing: offer, fetched }: FetchedListing,
-  { options, work }: { options: AddOptions & CommonOptions; work: string },
-): Promise<number> {
-  const verdicts = createListingVerdicts(fetched, work);
-  const candidates = selectOutermost(offer.candidates);
-  if (options.json) {
-    printJson(
-      io.stdout,
-      await mapAsync(candidates, async (candidate) => toVerdictJson(candidate, await verdicts.of(candidate))),
+function listSource({ io, options, args }: CommandContext<AddOptions>, runFetch: RunFetch): Promise<number> {
+  const [source = "", ...names] = args;
+  const around = resolveCommandEnvironment(io, options);
+  const address = parseSourceAddress(source, { cwd: io.cwd, home: around.home });
+  const allowPrivate = options.allowPrivateAddresses ?? false;
+  return withStagingFolder(around.skilletHome, async (work) => {
+    const { listing: offer, fetched } = await runFetch((signal) =>
+      fetchListing(address, work, { env: io.env, names, allowPrivate, ...omitUndefined({ signal }) }),
     );
+    const check = createCandidateCheck(fetched, work);
+    const candidates = selectOutermost(offer.candidates);
+    if (options.json) {
+      printJson(
+        io.stdout,
+        await mapAsync(candidates, async (candidate) => toVerdictJson(candidate, await check(candidate))),
+      );
+      return EXIT.fine;
+    }
+    const out = createPrinter(io.stdout, io.env);
+    await printListing(out, candidates, { check, isNumbered: false });
+    out.line`${formatCount(candidates.length, "skill")}`;
+    for (const note of offer.notes)
+      printHanging(out, out.text`${out.dim("·")} `, [note], { indent: 2, paint: out.dim });
     return EXIT.fine;
-  }
-  const out = createPrinter(io.stdout, io.env);
-  await printListing(out, candidates, { verdicts, isNumbered: false });
-  out.line`${formatCount(candidates.length, "skill")}`;
-  for (const note of offer.notes) printHanging(out, out.text`${out.dim("·")} `, [note], { indent: 2, paint: out.dim });
-  return EXIT.fine;
-}
-
-/** Prints why none of the chosen skills can be added, and returns the error. */
-function printNothingAddable(io: CommandIo, refused: readonly RefusedSkill[]): ReportedError {
-  const error = createPrinter(io.stderr, io.env);
-  printSkillErrors(error, refused);
-  const [first] = refused;
-  const { code = "usage", message = "", ...problem } = first?.error.problem ?? {};
-  if (refused.length === 1) return new ReportedError(code, { message, ...problem });
-  const rest = `none of ${refused.length} skills can be added`;
-  error.line`${rest}`;
-  return new ReportedError(code, { message, fix: rest });
+  });
 }
 
 interface ChooseContext {
@@ -236,25 +197,19 @@ interface ChooseContext {
   options: AddOptions & CommonOptions;
   /** Collects the skills that cannot be added, so that the others can. */
   refused: RefusedSkill[];
-  verdicts: ListingVerdicts;
 }
 
 /** Returns the chosen skills of the source. Throws a SkillError if none was chosen in non-interactive use. */
 async function chooseCandidates(
   io: CommandIo,
-  supply: FetchedListing,
-  names: readonly string[],
-  choosing: ChooseContext,
-): Promise<RemoteCandidate[]> {
-  const { listing: offer } = supply;
-  const { candidates } = offer;
-  const refuse = (one: RefusedSkill) => void choosing.refused.push(one);
-  if (names.length > 0) return selectDistinct(names.map((name) => findCandidate(name, offer)));
-  printBrokenSkills(io, supply, choosing);
-  if (candidates.length === 0) throw createNoSkillsError(supply);
+  supply: SourceChoice,
+  { found, options, refused }: ChooseContext,
+): Promise<readonly RemoteCandidate[]> {
+  const { candidates } = supply.listing;
+  printBrokenSkills(io, supply, found);
   const outer = selectOutermost(candidates);
   const distinctNames = [...new Set(outer.map(({ skill }) => skill.name))];
-  if (distinctNames.length === 1 || choosing.options.all) return selectDistinct(outer, refuse);
+  if (distinctNames.length < 2 || options.all) return outer;
   if (!io.ask) {
     throw new SkillError("usage", {
       message: `The source has ${formatCount(distinctNames.length, "skill")}, and none was named`,
@@ -263,10 +218,11 @@ async function chooseCandidates(
   }
   const others = candidates.filter((one) => !outer.includes(one) && !distinctNames.includes(one.skill.name));
   const inside = [...new Map(others.map((one) => [one.skill.name, one])).values()];
-  return askForCandidates(io, { outer: selectDistinct(outer, refuse), inside, verdicts: choosing.verdicts });
+  const distinct = selectDistinct(outer, (one) => void refused.push(one));
+  return askForCandidates(io, { outer: distinct, inside, check: supply.check });
 }
 
-function printBrokenSkills(io: CommandIo, { listing: offer, fetched }: FetchedListing, { found }: ChooseContext): void {
+function printBrokenSkills(io: CommandIo, { listing: offer, fetched }: SourceChoice, found: DiscoverResult): void {
   const error = createPrinter(io.stderr, io.env);
   const broken = offer.diagnostics.filter(stopsLoading);
   const around = { ...found.around, workspace: fetched.folder };
@@ -280,16 +236,16 @@ interface CandidateQuestion {
   outer: readonly RemoteCandidate[];
   /** Skills nested in others. They come with these, and can be added separately. */
   inside: readonly RemoteCandidate[];
-  verdicts: ListingVerdicts;
+  check: SourceChoice["check"];
 }
 
 async function askForCandidates(
   io: CommandIo,
-  { outer, inside, verdicts }: CandidateQuestion,
+  { outer, inside, check }: CandidateQuestion,
 ): Promise<RemoteCandidate[]> {
   const out = createPrinter(io.stderr, io.env);
   const candidates = [...outer, ...inside];
-  await printListing(out, candidates.slice(0, MAX_LISTED_SKILLS), { verdicts, isNumbered: true });
+  await printListing(out, candidates.slice(0, MAX_LISTED_SKILLS), { check, isNumbered: true });
   const more = candidates.length - MAX_LISTED_SKILLS;
   if (more > 0) out.line`${out.dim(`… and ${more} more: type their names; skillet add SOURCE --list has all`)}`;
   for (let left = MAX_ANSWERS; left > 0; left--) {
@@ -318,10 +274,7 @@ function parseCandidateAnswer(answer: string, candidates: readonly RemoteCandida
   return candidates.filter((candidate) => chosen.has(candidate));
 }
 
-/**
- * Restores the skills of a lock file, and nothing else. Existing skills must match it; missing ones are fetched from their source and must
- * match too. The lock file never changes, and there is no approval: its author has approved it.
- */
+/** Restores the skills of a lock file, and nothing else. */
 async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Promise<number> {
   const around = resolveCommandEnvironment(io, options);
   const locked = openLockedDir(around, options.project ?? false);
@@ -329,90 +282,25 @@ async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Pro
   const entries = findLockedSkills(locked, args);
   if (entries.length === 0)
     throw new SkillError("lock-missing", { message: "There is no lock file", fix: formatNothingAdded(locked) });
-  const stamps = createFingerprintCache(around.skilletHome);
-  const verified = entries.map(([name, entry]) => verifySkill(skillsDir, name, entry, stamps));
-  const wrong = verified.filter(({ is }) => is !== "unchanged" && is !== "missing");
-  const missing = entries.filter(([name]) => verified.some((one) => one.name === name && one.is === "missing"));
-  const outcome: FrozenOutcome = { count: entries.length, wrong, added: [], problems: [] };
-  const finish = (more: Partial<FrozenOutcome>) => reportFrozen({ ...outcome, ...more }, { io, options, locked });
-  if (wrong.length > 0) return finish({});
-  const signers = createSignerStore(around.skilletHome);
-  const mustBeSigned = ({ requireSignature }: LockedSkill) => options.requireSignature || requireSignature === true;
-  const there = entries.filter(([name, entry]) => mustBeSigned(entry) && !missing.some(([other]) => other === name));
-  const unsigned = there.flatMap(([name]) => checkFrozenSignature(name, join(skillsDir.folder, name), signers));
-  if (unsigned.length > 0) return finish({ problems: unsigned });
-  const allowPrivate = options.allowPrivateAddresses ?? false;
-  const adding = async (work: string) => {
-    const fetched = await fetchWithProgress(io, "the locked skills", (signal) =>
-      refetchSkills(missing, {
-        ...{ around, work, env: io.env, signal, isPinned: true },
-        ...{ allowPrivate, isUntyped: skillsDir.isProject },
-      }),
-    );
-    const found = missing.map(([name, entry]) => ({ name, ...matchLocked(entry, fetched.get(name)) }));
-    const problems = found.flatMap(({ name, error, put: one }) =>
-      error ? [{ name, error }] : one && mustBeSigned(one.entry) ? checkFrozenSignature(name, one.folder, signers) : [],
-    );
-    if (problems.length > 0) return finish({ problems });
-    const put = found.flatMap(({ put: one }) => one ?? []);
-    if (put.length > 0 && !options.dryRun) applySkillsDirChanges({ skillsDir, put, skilletHome: around.skilletHome });
-    return finish({ added: put.map(({ name }) => name) });
-  };
-  return explainInterruption("nothing was added", () => withStagingFolder(around.skilletHome, adding));
-}
-
-/** Returns the problem of a skill that must be signed. */
-function checkFrozenSignature(
-  name: string,
-  folder: string,
-  signers: SignerStore,
-): { name: string; error: SkillError }[] {
-  const state = checkSignature({ folder, name, signers });
-  return state.state === "valid" ? [] : [{ name, error: createNotSignedError(name, state) }];
-}
-
-/** Returns the fetched skill if it matches the lock file byte by byte. */
-function matchLocked(entry: LockedSkill, fetched: RefetchResult | undefined): { put?: SkillWrite; error?: SkillError } {
-  if (!fetched || "error" in fetched) {
-    return {
-      error:
-        fetched?.error ??
-        new SkillError("source-skill-missing", { message: "The skill could not be fetched", fix: "try again" }),
-    };
-  }
-  const { name, folder, files, tree, digest } = fetched.prepared;
-  if (digest === entry.digest) return { put: { name, entry, folder, originals: [{ files, tree }] } };
-  if (entry.upstream?.digest === digest) {
-    return {
-      error: new SkillError("lock-mismatch", {
-        message: "The lock file contains local changes that its source does not have",
-        fix: "restore its folder from version control, where the changes are kept",
-      }),
-    };
-  }
-  return {
-    error: new SkillError("lock-mismatch", {
-      message: "The source does not match the lock file",
-      fix: "review the change with `skillet update --dry-run`, then update the lock file with `skillet update`",
-    }),
-  };
-}
-
-interface FrozenOutcome {
-  count: number;
-  wrong: readonly VerifyResult[];
-  added: readonly string[];
-  problems: readonly { name: string; error: SkillError }[];
+  const { requireSignature, dryRun: isDryRun, allowPrivateAddresses: allowPrivate } = options;
+  return explainInterruption("nothing was added", async () => {
+    const restoring = { around, skillsDir, requireSignature, isDryRun, allowPrivate };
+    const runFetch: RunFetch = (fetch) => fetchWithProgress(io, "the locked skills", fetch);
+    const result = await restoreSkills(entries, { ...restoring, runFetch });
+    return reportFrozen(result, { io, options, skillsDir, count: entries.length });
+  });
 }
 
 interface FrozenReportContext {
   io: CommandIo;
   options: CommandContext<AddOptions>["options"];
-  locked: LockedSkillsDir;
+  skillsDir: SkillsDir;
+  /** The number of locked skills. */
+  count: number;
 }
 
-function reportFrozen(outcome: FrozenOutcome, { io, options, locked: { skillsDir } }: FrozenReportContext): number {
-  const { wrong, added, problems, count: all } = outcome;
+function reportFrozen({ wrong, added, problems }: RestoreResult, context: FrozenReportContext): number {
+  const { io, options, skillsDir, count: all } = context;
   if (options.json) {
     printJson(io.stdout, {
       folder: skillsDir.folder,

@@ -2,17 +2,14 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Option } from "commander";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { pickProblem, SkillError } from "../../errors/problem.ts";
-import type { PlannedAddition } from "../../remote/add.ts";
-import { createProvenance } from "../../remote/fetch-source.ts";
+import { pickProblem, type SkillError } from "../../errors/problem.ts";
+import type { RefusedSkill } from "../../remote/candidate.ts";
 import { needsTrust, withStagingFolder } from "../../remote/skills-dir.ts";
-import { fetchBases, findUnmoved, planUpdate, type RefetchResult, refetchSkills } from "../../remote/update.ts";
-import { createBlobCache } from "../../store/lock-approval.ts";
+import { findUnmoved, type RefetchResult, refetchSkills, updateSkills } from "../../remote/update.ts";
 import { hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../../store/lock-file.ts";
 import { omitUndefined } from "../../util/objects.ts";
-import { mapAsync } from "../../util/sequential.ts";
 import { compareText, formatCount } from "../../util/text.ts";
-import { type AdditionsReport, reviewAndApply } from "../apply-additions.ts";
+import { type AdditionsReport, createReview } from "../additions-report.ts";
 import {
   ALLOW_PRIVATE_HELP,
   type CommandContext,
@@ -58,7 +55,7 @@ export const updateCommand: CommandDefinition = {
         "after",
         formatExamples("skillet update --dry-run", "skillet update deploy", "skillet update deploy --conflicts mine"),
       ),
-  run: updateSkills,
+  run: updateFromSources,
 };
 
 interface UpdateOptions {
@@ -72,7 +69,7 @@ interface UpdateOptions {
 }
 
 /** Updates added and adopted skills. User changes are kept; on a conflict nothing changes, and it is shown. */
-async function updateSkills({ io, options, args }: CommandContext<UpdateOptions>): Promise<number> {
+async function updateFromSources({ io, options, args }: CommandContext<UpdateOptions>): Promise<number> {
   const places = openLockedDirs(resolveCommandEnvironment(io, options), options.project ?? false);
   const all = chooseLockedSkills(places, args);
   const found = await discoverForCommand(io, options);
@@ -95,8 +92,10 @@ async function updateSkills({ io, options, args }: CommandContext<UpdateOptions>
   }
   const reports: AdditionsReport[] = [];
   const codes: number[] = [];
-  for (const one of some)
-    codes.push(await updateDir(one, { io, options, found, report: (facts) => reports.push(facts) }));
+  for (const one of some) {
+    const update = () => updateDir(one, { io, options, found, onReport: (facts) => reports.push(facts) });
+    codes.push(await explainInterruption("nothing was updated", update));
+  }
   if (options.json) printJson(io.stdout, mergeReports(reports));
   return Math.max(...codes);
 }
@@ -121,46 +120,23 @@ interface UpdateContext {
   io: CommandIo;
   options: CommandContext<UpdateOptions>["options"];
   found: DiscoverResult;
-  report(facts: AdditionsReport): void;
+  onReport(facts: AdditionsReport): void;
 }
 
-function updateDir({ locked, entries }: ChosenSkills, { io, options, found, report }: UpdateContext): Promise<number> {
-  const { skillsDir } = locked;
-  const { around, home } = found;
-  const allowPrivate = options.allowPrivateAddresses ?? false;
-  const updating = async (work: string) => {
-    const { fetched, bases } = await fetchWithProgress(io, "the added skills", async (signal) => {
-      const fetchOptions = { around, work, env: io.env, signal, allowPrivate, isUntyped: needsTrust(skillsDir) };
-      const fetched = await refetchSkills(entries, fetchOptions);
-      const before = join(work, "before");
-      mkdirSync(before, 0o700);
-      return { fetched, bases: await fetchBases(entries, { ...fetchOptions, work: before }) };
-    });
-    const problems: { name: string; error: SkillError }[] = [];
-    const plan = async (
-      name: string,
-      entry: LockedSkill,
-      refetched: RefetchResult | undefined,
-    ): Promise<PlannedAddition[]> => {
-      try {
-        if (!refetched || "error" in refetched) throw refetched?.error;
-        const { prepared, supply } = refetched;
-        const provenance = createProvenance(supply.fetched, prepared.path, { skillsDir, around });
-        const originals = createBlobCache(home);
-        const merging = { work: join(work, "merged"), conflicts: options.conflicts, base: bases.get(name) };
-        const planned = await planUpdate({ name, entry, skillsDir, prepared, provenance, originals, ...merging });
-        return [{ name, prepared, ...(planned.is === "up-to-date" ? { ...planned, is: "same" } : planned) }];
-      } catch (problem) {
-        if (!(problem instanceof SkillError)) throw problem;
-        problems.push({ name, error: problem });
-        return [];
-      }
-    };
-    const planned = await mapAsync(entries, ([name, entry]) => plan(name, entry, fetched.get(name)));
-    const additions = planned.flat();
-    return reviewAndApply(additions, { io, options, found, skillsDir, work, verb: "Update", problems, report });
-  };
-  return explainInterruption("nothing was updated", () => withStagingFolder(home, updating));
+async function updateDir({ locked, entries }: ChosenSkills, context: UpdateContext): Promise<number> {
+  const { io, options, found } = context;
+  const refused: RefusedSkill[] = [];
+  const review = createReview({ ...context, verb: "Update", refused });
+  const result = await updateSkills(entries, {
+    around: found.around,
+    skillsDir: locked.skillsDir,
+    conflicts: options.conflicts,
+    allowPrivate: options.allowPrivateAddresses ?? false,
+    onRefused: (name, error) => void refused.push({ name, error }),
+    runFetch: (fetch) => fetchWithProgress(io, "the added skills", fetch),
+    ...review.options,
+  });
+  return review.report(result);
 }
 
 /** `skillet outdated`. */
