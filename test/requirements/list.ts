@@ -313,6 +313,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-05": "A write whose acknowledgement was lost is kept once.",
   "E-06":
     "No value of a secret is in any table, dump or log of the database and the workers; with a seal key no text of a task either.",
+  "E-07":
+    "Enqueue, answer, resume, next leg and recovery are each one transaction: with the connection broken at any message, all of it or nothing is kept.",
   "E-08":
     "Chaos (kill -9, SIGSTOP, Postgres restarts, cut connections): all runs end, no call after its step was kept, no step twice.",
   "E-09":

@@ -10,6 +10,10 @@ export interface PostgresProxy {
   urlOf(url: string): string;
   /** Closes the connection instead of passing the next answer to a statement with this text. The server has run the statement. */
   loseAnswerTo(statement: string): void;
+  /** Passes this number of messages of programs, and closes the connection of the last one instead of passing its answer. */
+  breakAfter(messages: number): void;
+  /** The number of messages since `breakAfter`. */
+  readonly messages: number;
   /** Passes no data, and closes nothing, as a cut cable does. */
   cut(): void;
   /** Passes data again on new connections. */
@@ -24,10 +28,18 @@ const READY = 0x5a;
 
 export async function startPostgresProxy(server: PostgresServer): Promise<PostgresProxy> {
   const folder = temporaryFolder();
-  const state = { answers: 0, lost: 0, isCut: false, statement: undefined as string | undefined };
+  const state = {
+    answers: 0,
+    lost: 0,
+    isCut: false,
+    messages: 0,
+    breakAt: 0,
+    statement: undefined as string | undefined,
+  };
   const sockets = new Set<Socket>();
   const proxy = createServer((client) => {
     const upstream = createConnection(join(server.folder, ".s.PGSQL.5432"));
+    const framer = createFramer();
     let isArmed = false;
     let rest = Buffer.alloc(0);
     for (const socket of [client, upstream]) {
@@ -47,7 +59,14 @@ export async function startPostgresProxy(server: PostgresServer): Promise<Postgr
         isArmed = true;
         state.statement = undefined;
       }
-      upstream.write(bytes);
+      for (const message of framer.take(bytes)) {
+        upstream.write(message.bytes);
+        if (message.isStartup || ++state.messages !== state.breakAt) continue;
+        // The server does what it got; the program learns nothing of it.
+        upstream.end();
+        client.destroy();
+        return;
+      }
     });
     upstream.on("data", (bytes) => {
       if (state.isCut) return;
@@ -81,6 +100,13 @@ export async function startPostgresProxy(server: PostgresServer): Promise<Postgr
     loseAnswerTo: (statement) => {
       state.statement = statement;
     },
+    breakAfter: (messages) => {
+      state.messages = 0;
+      state.breakAt = messages;
+    },
+    get messages() {
+      return state.messages;
+    },
     cut: () => {
       state.isCut = true;
     },
@@ -93,6 +119,25 @@ export async function startPostgresProxy(server: PostgresServer): Promise<Postgr
     },
     get lost() {
       return state.lost;
+    },
+  };
+}
+
+/** Splits what a program sends into messages: a length, after a type in all but the first one. */
+function createFramer() {
+  let [rest, isStarted] = [Buffer.alloc(0), false];
+  return {
+    take(bytes: Buffer): { bytes: Buffer; isStartup: boolean }[] {
+      rest = Buffer.concat([rest, bytes]);
+      const messages: { bytes: Buffer; isStartup: boolean }[] = [];
+      for (;;) {
+        const header = isStarted ? 1 : 0;
+        const length = rest.length < header + 4 ? Number.POSITIVE_INFINITY : header + rest.readUInt32BE(header);
+        if (rest.length < length) return messages;
+        messages.push({ bytes: rest.subarray(0, length), isStartup: !isStarted });
+        rest = rest.subarray(length);
+        isStarted = true;
+      }
     },
   };
 }
