@@ -41,6 +41,8 @@ export async function discoverForCommand(
 /** The discovery result with the capability providers. */
 export interface CommandHost extends DiscoverResult {
   capabilities: Capabilities;
+  /** Opens the permanent approvals of a tenant or person, if they are in the database of the engine. */
+  openApprovals?: Engine["openApprovals"];
 }
 
 /** Discovers for commands that need capabilities: only these load them. */
@@ -57,7 +59,9 @@ export async function discoverForRun(io: CommandIo, options: CommonOptions & Cal
   return attachCapabilities({ ...found, ...(await openEngineStores(found.around, found.settings)) });
 }
 
-export async function attachCapabilities(found: DiscoverResult): Promise<CommandHost> {
+export async function attachCapabilities<Found extends DiscoverResult>(
+  found: Found,
+): Promise<Found & { capabilities: Capabilities }> {
   const { createCapabilities } = await import("../capabilities/configured-capabilities.ts");
   return { ...found, capabilities: createCapabilities(found) };
 }
@@ -169,10 +173,12 @@ async function keepTrustAfterCheckout({ trust: { own }, env }: Pick<DiscoverResu
 }
 
 /** The stores of the caller: in the database of the engine if one is configured, otherwise in files of this machine. */
-interface CommandStores {
+export interface CommandStores {
   runs: RunStore;
   approvals: ApprovalStore;
   statistics: StatisticsStore;
+  /** Opens the permanent approvals of a tenant or person, if they are in the database of the engine. */
+  openApprovals?: Engine["openApprovals"];
 }
 
 /** Opens the stores of the caller. No skills are discovered. */
@@ -229,7 +235,12 @@ export function createEngineMissingError(): SkillError {
 /** Selects the stores of the engine that replace those of this machine. */
 async function openEngineStores(around: Environment, settings: Settings): Promise<Partial<CommandStores>> {
   const engine = await openCommandEngine(around, settings);
-  return engine ? { runs: engine.runs } : {};
+  return engine ? selectEngineStores(engine) : {};
+}
+
+/** Returns the stores of the engine, as parts of a host. */
+export function selectEngineStores({ runs, approvals, openApprovals }: Engine) {
+  return { runs, approvals, openApprovals };
 }
 
 /** Returns the URL of the engine's database, if one is configured. Throws a SkillError for a reference without a value. */

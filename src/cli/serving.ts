@@ -16,7 +16,7 @@ import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { formatCount, truncateLine } from "../util/text.ts";
 import { createApprovingHost } from "./approval-prompt.ts";
 import type { CommandContext } from "./command-definition.ts";
-import { type CallerOptions, createConfigurationWarner } from "./command-host.ts";
+import { type CallerOptions, type CommandHost, createConfigurationWarner } from "./command-host.ts";
 import { type CommandIo, createPrinter, printProblem } from "./output.ts";
 import type { TraceSink } from "./progress.ts";
 
@@ -39,7 +39,7 @@ export interface ServeCommandOptions extends CallerOptions {
 }
 
 export interface ServeContext extends Omit<CommandContext<ServeCommandOptions>, "args"> {
-  found: DiscoverResult;
+  found: CommandHost;
   traces: TraceSink | undefined;
 }
 

@@ -192,7 +192,7 @@ async function answerRun(context: StudioContext, found: CommandHost, { params: {
   if (!isAsking(run) || !request) throw createNotWaitingError(run);
   requireSameRequest(request, body["digest"], id);
   const approval = createApproval(parseDecision(context, body), request);
-  await answerRequest(found, { id, approvalRequest: request }, approval);
+  await answerRequest(found, { ...run, approvalRequest: request }, approval);
   context.feed.report("approvals");
   const answer = { run: id, approvalRequest: request, ...approval };
   if (run.owner !== undefined) return { ...answer, owner: run.owner };

@@ -10,6 +10,8 @@ export interface ApprovalRequest {
   source: string;
   /** The folder or file of the skill. Empty for a skill that is defined in code. */
   location: string;
+  /** The digest of the skill, if it is known. Permanent approvals that several machines share are bound to it. */
+  digest?: string;
   tool: string;
   input: unknown;
   /** `other`: the effect is unknown, and the skill does not declare it. */
@@ -58,18 +60,21 @@ export function parseApproval(value: unknown, redact: (text: string) => string =
 
 const MAX_REASON_LENGTH = 500;
 
-/** Returns true if an approval applies to the rest of the run. Changes of workspace files are approved once per run. */
+/**
+ * Returns true if an approval applies to the rest of the run. Changes of workspace files are approved once per run. A permanent approval is
+ * looked up at each call: it may be revoked while the run is at work.
+ */
 export function isApprovedForRun(
   { on, isOnce }: Pick<ApprovalRequest, "on" | "isOnce">,
   { isApproved, scope }: Approval,
 ): boolean {
-  return isApproved && !isOnce && (on === "workspace" || scope === "run" || scope === "always");
+  return isApproved && !isOnce && scope !== "always" && (on === "workspace" || scope === "run");
 }
 
 /** The fields of a request that an approval is bound to. */
 export type ApprovalSubject = Pick<
   ApprovalRequest,
-  "skill" | "source" | "location" | "tool" | "on" | "where" | "isOnce"
+  "skill" | "source" | "location" | "digest" | "tool" | "on" | "where" | "isOnce"
 >;
 
 /** Returns the key under which an approval is stored. All changes of one workspace share a key, whichever tool makes them. */

@@ -56,6 +56,8 @@ export interface ToolOwner {
   source: string;
   /** The folder or file of the skill; empty for a skill defined in code. */
   location: string;
+  /** The digest of the copy, `sha256:…`, if it is known. */
+  digest?: string;
 }
 
 /** The sandbox of a run, for a tool: a new one for each program. */

@@ -110,14 +110,15 @@ export function testApprovalStore(create: CreateStorage<ApprovalStore>): Contrac
         await store.add(SEND);
         equal(await store.isAlwaysApproved(SEND), true);
         equal(await store.isAlwaysApproved({ ...SEND, tool: "delete" }), false);
-        equal(await store.isAlwaysApproved({ ...SEND, location: "/other/mail" }), false);
+        equal(await store.isAlwaysApproved(createCopy("/other/mail")), false);
         equal(await store.isAlwaysApproved({ ...SEND, skill: "post" }), false);
       },
       "tells skills in code apart by their source": async (open) => {
         const store = await open();
-        await store.add({ ...SEND, location: "", source: "program" });
-        equal(await store.isAlwaysApproved({ ...SEND, location: "", source: "program" }), true);
-        equal(await store.isAlwaysApproved({ ...SEND, location: "", source: "other" }), false);
+        const { digest: _, ...inCode } = { ...SEND, location: "" };
+        await store.add({ ...inCode, source: "program" });
+        equal(await store.isAlwaysApproved({ ...inCode, source: "program" }), true);
+        equal(await store.isAlwaysApproved({ ...inCode, source: "other" }), false);
       },
       "approves all changes of one workspace at once": async (open) => {
         const store = await open();
@@ -142,18 +143,19 @@ export function testApprovalStore(create: CreateStorage<ApprovalStore>): Contrac
       },
       "forgets all copies of a name, or the one at a path, and returns their number": async (open) => {
         const store = await open();
-        for (const location of ["/a", "/b", "/c"]) await store.add({ ...SEND, location });
+        for (const location of ["/a", "/b", "/c"]) await store.add(createCopy(location));
         await store.add({ ...SEND, skill: "post" });
         equal(await store.forget("mail", "/a"), 1);
-        equal(await store.isAlwaysApproved({ ...SEND, location: "/a" }), false);
-        equal(await store.isAlwaysApproved({ ...SEND, location: "/b" }), true);
+        equal(await store.isAlwaysApproved(createCopy("/a")), false);
+        equal(await store.isAlwaysApproved(createCopy("/b")), true);
         equal(await store.forget("mail"), 2);
         equal(await store.forget("mail"), 0);
         equal(await store.isAlwaysApproved({ ...SEND, skill: "post" }), true);
       },
       "keeps a skill with the name of a built-in property": async (open) => {
         const store = await open();
-        equal(await store.isAlwaysApproved({ ...SEND, skill: "constructor", location: "", source: "" }), false);
+        const { digest: _, ...inCode } = { ...SEND, location: "" };
+        equal(await store.isAlwaysApproved({ ...inCode, skill: "constructor", source: "" }), false);
         await store.add({ ...SEND, skill: "__proto__" });
         equal(await store.isAlwaysApproved({ ...SEND, skill: "__proto__" }), true);
       },
@@ -177,7 +179,12 @@ export function testApprovalStore(create: CreateStorage<ApprovalStore>): Contrac
   );
 }
 
-const SEND: ApprovalSubject = { skill: "mail", source: "user", location: "/skills/mail", tool: "send", on: "outside" };
+/** A request of the copy at a path. Each copy has its own digest. */
+function createCopy(location: string): ApprovalSubject & { digest: string } {
+  return { skill: "mail", source: "user", location, digest: `sha256:${location}`, tool: "send", on: "outside" };
+}
+
+const SEND = createCopy("/skills/mail");
 
 /** Creates statistics that are kept in memory. `rows` is the storage: stores that share it are one. */
 export function createMemoryStatisticsStore(rows: UseRow[] = []): StatisticsStore {

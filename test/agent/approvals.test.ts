@@ -68,6 +68,7 @@ describe("what somebody has to agree to", () => {
         skill: "x",
         source: "~/.skillet/skills",
         location: join(found.root, "home/.skillet/skills/x"),
+        digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
         tool: "write_file",
         input: { path: "a.txt", content: "x" },
         on: "workspace",

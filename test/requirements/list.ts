@@ -326,6 +326,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-18":
     "A worker without the skill, or with another copy of it, makes 0 calls and gives the run back; `stuck` names the cause.",
   "E-19": "An approval or denial given on one machine holds on another with a different home.",
+  "E-20":
+    "Permanent approvals are shared by digest and tenant. They are read at each call, so a revocation counts at the next call of every worker.",
   "E-24": "Draining repeats 0 calls. Reading: without rolling deploys.",
   "E-21":
     "approve, deny, cancel and runs work from a machine without worker, skills or model. Reading: stats are those of one machine.",

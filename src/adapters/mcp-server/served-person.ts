@@ -18,7 +18,7 @@ import type { TenantGate } from "./tenant-gate.ts";
 
 export interface PersonHostOptions {
   /** Opens the permanent approvals of a person. An approval of one person never counts for another. */
-  openApprovals?(person: string): ApprovalStore;
+  openApprovals?(person: string, tenant?: string): ApprovalStore;
   /** Limits what each tenant starts. */
   gate?: TenantGate;
 }
@@ -58,7 +58,7 @@ export function createServedCaller(
       settings: createPersonSettings(host.settings, userId),
       policies: [...(host.policies ?? []), restrictToSkills],
       ...(host.capabilities ? { capabilities: restrictCapabilities(host.capabilities, settingsOf) } : {}),
-      ...(openApprovals ? { approvals: openApprovals(userId) } : {}),
+      ...(openApprovals ? { approvals: openApprovals(userId, caller.tenant) } : {}),
     },
   };
 }

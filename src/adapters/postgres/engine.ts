@@ -1,7 +1,9 @@
 import { SkillError } from "../../errors/problem.ts";
+import type { ApprovalStore } from "../../store/approvals.ts";
 import type { RunStore } from "../../store/runs.ts";
 import { type Database, type DatabaseOptions, openDatabase } from "./database.ts";
 import { createDbosDispatcher, type Dispatcher } from "./dispatcher.ts";
+import { type ApprovalOwner, createPostgresApprovalStore } from "./postgres-approvals.ts";
 import { createPostgresRunStore, type PostgresRunOptions } from "./postgres-runs.ts";
 import { addNextLeg, createRunQueue, type RunQueue } from "./run-queue.ts";
 import { requireSchema } from "./schema.ts";
@@ -11,6 +13,10 @@ export interface PostgresOptions extends DatabaseOptions, PostgresRunOptions {}
 /** The stores of one database, to be passed to a host. */
 export interface PostgresStores {
   runs: RunStore;
+  /** The permanent approvals of the operator. */
+  approvals: ApprovalStore;
+  /** Opens the permanent approvals of a tenant or person, which count for no other. */
+  openApprovals(scope: ApprovalOwner): ApprovalStore;
   close(): Promise<void>;
 }
 
@@ -41,6 +47,8 @@ export async function openEngine(options: PostgresOptions): Promise<Engine> {
   });
   return {
     ...{ database, dispatcher, runs, queue: createRunQueue(database, dispatcher) },
+    approvals: createPostgresApprovalStore(database),
+    openApprovals: (scope) => createPostgresApprovalStore(database, scope),
     async close() {
       await dispatcher.close();
       await database.close();

@@ -6,13 +6,15 @@ import { openEngine, type PostgresOptions, type PostgresStores } from "./engine.
  *
  * @example
  * const stores = await openPostgresStores({ url: process.env.DATABASE_URL });
- * const result = await useSkill(catalog, { ...host, runs: stores.runs }, { skill: "research", message: "…" });
+ * const { runs, approvals } = stores;
+ * const result = await useSkill(catalog, { ...host, runs, approvals }, { skill: "research", message: "…" });
  */
 export async function openPostgresStores(options: PostgresOptions): Promise<PostgresStores> {
-  const { runs, close } = await openEngine(options);
-  return { runs, close };
+  const { runs, approvals, openApprovals, close } = await openEngine(options);
+  return { runs, approvals, openApprovals, close };
 }
 
 export type { DatabaseOptions } from "./database.ts";
 export type { PostgresOptions, PostgresStores } from "./engine.ts";
+export type { ApprovalOwner } from "./postgres-approvals.ts";
 export type { PostgresRunOptions } from "./postgres-runs.ts";

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { JournalLine } from "../../store/journal.ts";
 import { createFirstLines, type NewRun, type RunSummary } from "../../store/run-rules.ts";
+import { omitUndefined } from "../../util/objects.ts";
 import type { Database, Transaction } from "./database.ts";
 import { type Dispatcher, formatLegId, type Leg } from "./dispatcher.ts";
 import { parseStoredLines } from "./postgres-journal.ts";
@@ -60,6 +61,9 @@ export interface WorkerSummary {
 export interface BegunLeg {
   skill: string;
   digest: string;
+  /** Whose run it is; empty for the operator. */
+  tenant: string;
+  person?: string;
   /** The folder that the run works in, if any. */
   workspace?: string;
 }
@@ -136,14 +140,15 @@ export function createRunQueue(database: Database, dispatcher: Dispatcher): RunQ
       const [begun] = await database.query({
         text: `update skillet.runs r set dispatch = 'working', worker = $3, attempts = attempts + 1, changed_at = now()
           where id = $1 and leg = $2 and attempts < $4 and not is_cancelled and tail is null and not ${IS_LEASED}
-            and (dispatch = 'queued' or (dispatch = 'working' and worker = $3)) returning skill, skill_digest, head`,
+            and (dispatch = 'queued' or (dispatch = 'working' and worker = $3)) returning skill, skill_digest, tenant, head`,
         values: [run, leg, worker, attempts],
       });
       if (begun) {
         const [head] = parseStoredLines(sealer, run, String(begun["head"])).lines;
-        const workspace = head?.type === "run" ? head.workspace : undefined;
-        const { skill, skill_digest: digest } = begun;
-        return { skill: String(skill), digest: String(digest), ...(workspace === undefined ? {} : { workspace }) };
+        const { workspace, caller } = head?.type === "run" ? head : ({} as Partial<RunSummary>);
+        const { skill, skill_digest: digest, tenant } = begun;
+        const what = { skill: String(skill), digest: String(digest), tenant: String(tenant) };
+        return { ...what, ...omitUndefined({ workspace, person: caller?.userId }) };
       }
       await database.query({
         text: `update skillet.runs set dispatch = 'stuck', problem = $4, changed_at = now()

@@ -77,6 +77,26 @@ create table skillet.workers (
   seen_at timestamptz not null default now()
 );`,
   },
+  {
+    version: 2,
+    sql: `
+create table skillet.approvals (
+  seq bigint generated always as identity,
+  -- Whose approvals they are. Empty: those of the operator.
+  tenant text not null default '',
+  person text not null default '',
+  skill text not null,
+  -- The digest of the skill, or the source of one that is defined in code.
+  copy text not null,
+  -- Where it was when it was approved, for people.
+  source text not null,
+  location text not null,
+  -- A tool, or a workspace.
+  allowed text not null,
+  at timestamptz not null default now(),
+  primary key (tenant, person, skill, copy, allowed)
+);`,
+  },
 ];
 
 export const SCHEMA_VERSION: number = SCHEMA_VERSIONS.at(-1)?.version ?? 0;

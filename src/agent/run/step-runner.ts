@@ -328,11 +328,13 @@ function createHaltedError(): SkillError {
 
 /**
  * Compares two requests without their origins: text that was read in an earlier process and is not read again is unknown now. The location of
- * the skill does not count either: a run is bound to the digest of its skill, which another machine has in another folder.
+ * the skill does not count either: a run is bound to the digest of its skill, which another machine has in another folder. Version 0.1.0
+ * recorded no digest.
  */
 function isSameRequest(a: ApprovalRequest | undefined, b: ApprovalRequest): boolean {
-  const whole = ({ from: _, location: __, ...request }: ApprovalRequest) => JSON.stringify(request);
-  return a !== undefined && whole(a) === whole(b);
+  const whole = ({ from: _, location: __, digest: ___, ...request }: ApprovalRequest) => JSON.stringify(request);
+  const isSameCopy = a?.digest === undefined || b.digest === undefined || a.digest === b.digest;
+  return a !== undefined && isSameCopy && whole(a) === whole(b);
 }
 
 /** Returns the start events of runs without an end, for observers of the resumed run. */

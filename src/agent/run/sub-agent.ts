@@ -191,7 +191,10 @@ async function runPreparedAgent(
     // Completing the run is always allowed.
     findRevocation: (tool) =>
       tool === COMPLETE_TOOL ? undefined : (findRevocation() ?? findToolRevocation(tool, host)),
-    owner: { name: skill.name, source: skill.origin.source, location: getSkillLocation(skill) },
+    owner: {
+      ...{ name: skill.name, source: skill.origin.source, location: getSkillLocation(skill) },
+      digest: prepared.copy.digest,
+    },
     context: {
       env: Object.fromEntries(secrets),
       ...(sandbox ? { createSandbox: (callId) => createToolSandbox(sandbox, callId) } : {}),

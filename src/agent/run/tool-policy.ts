@@ -12,6 +12,7 @@ import type { Skill } from "../../skill/skill.ts";
 import type { Tool, ToolEffect } from "../../skill/tool.ts";
 import { hasGrantFor, isToolCallForbidden, isToolCallGranted } from "../../skill/tool-grants.ts";
 import { expandToolNames } from "../../skill/tool-names.ts";
+import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { formatNumber } from "../../util/text.ts";
 import { raceWithAbort } from "../../util/timeout.ts";
@@ -132,7 +133,7 @@ export async function createApprovalRequest(
     changes?.on === "workspace" && isToolCallGranted(toolPolicies.at(-1)?.declared ?? [], tool.name, input);
   const from = findTaintOrigins(options, { tool, input, isMutating: changes?.on === "outside" });
   if (unlisted === undefined && from.length === 0 && (changes === undefined || isSaid)) return undefined;
-  const { name: skill = options.skill, source = "", location = "" } = tool.owner ?? options.owner ?? {};
+  const { name: skill = options.skill, source = "", location = "", digest } = tool.owner ?? options.owner ?? {};
   const say = (text: unknown) => sanitizeLine(redactor.redact(String(text)), 500);
   const { what, amount, isReversible } = changes ?? {};
   // Approval for the workspace does not cover a call that the skill did not declare.
@@ -140,7 +141,7 @@ export async function createApprovalRequest(
   // A tool does not decide which workspace is shown.
   const where = on === "workspace" ? options.workspace : changes?.where;
   const request: ApprovalRequest = {
-    ...{ run, skill, source, location, tool: tool.name, on },
+    ...{ run, skill, source, location, ...omitUndefined({ digest }), tool: tool.name, on },
     input: redactInput(input, redactor),
     what: say(what ?? summarizeInput(input) ?? tool.description),
     ...(where === undefined ? {} : { where: say(where) }),
@@ -232,7 +233,7 @@ function limitApprovalToOnce({ isOnce }: ApprovalRequest, approval: Approval): A
   return isOnce && approval.isApproved ? { ...approval, scope: "once" } : approval;
 }
 
-/** Stores a permanent approval. If that fails, it holds for this run. */
+/** Stores a permanent approval. If that fails, or no store is configured, it holds for this run. */
 async function storeApproval(
   approvals: Host["approvals"],
   request: ApprovalRequest,
@@ -240,11 +241,12 @@ async function storeApproval(
 ): Promise<Approval> {
   if (!approval.isApproved || approval.scope !== "always") return approval;
   try {
-    await approvals?.add(request);
-    return approval;
-  } catch {
-    return { ...approval, scope: "run" };
-  }
+    if (approvals) {
+      await approvals.add(request);
+      return approval;
+    }
+  } catch {} // The user has approved it: it holds for this run at least.
+  return { ...approval, scope: "run" };
 }
 
 /** Calls the host's `approve`. An error counts as a denial. */

@@ -186,7 +186,8 @@ class ToolsetMount {
       if (trustPolicy(this.#skill, this.#host) || (this.#host.trust?.findChanges(this.#skill, copy) ?? []).length > 0)
         return;
       const { name, origin } = this.#skill;
-      const owner = { name, source: origin.source, location: getSkillLocation(this.#skill) };
+      const { digest } = copy;
+      const owner = { name, source: origin.source, location: getSkillLocation(this.#skill), digest };
       const { home, env } = this.#host;
       const known = readCachedTools(home ?? getSkilletHome(env ?? process.env), copy.digest) ?? [];
       this.#tools = known.map(({ name: id, description, inputSchema, hasEffect }) =>

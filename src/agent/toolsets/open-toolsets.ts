@@ -76,7 +76,11 @@ export async function openToolsets(host: Host, request: ToolsetRequest): Promise
       inputSchema: sanitizeSchema(offer.inputSchema) ?? offer.inputSchema,
     }));
     const tools = offers.map((offer) =>
-      wrapHostTool(createToolsetTool(offer, thread, { owner: start.given.skill, host }), max, redactor),
+      wrapHostTool(
+        createToolsetTool(offer, thread, { owner: { ...start.given.skill, digest: copy.digest }, host }),
+        max,
+        redactor,
+      ),
     );
     writeCachedTools(resolveSkilletHome(host), copy.digest, tools);
     return { tools, problems: [], getEndReason: () => thread.getEndReason(), close: () => thread.close() };

@@ -26,7 +26,12 @@ import {
   EXIT,
   formatExamples,
 } from "../command-definition.ts";
-import { discoverForCommand, openCommandStores, resolveCommandEnvironment } from "../command-host.ts";
+import {
+  type CommandStores,
+  discoverForCommand,
+  openCommandStores,
+  resolveCommandEnvironment,
+} from "../command-host.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printDiff, printJson } from "../output.ts";
 import { formatRunId } from "../run-format.ts";
 import { resumeAndPrint } from "./resume.ts";
@@ -103,7 +108,8 @@ type AnsweredOptions = Omit<ApproveOptions, "deny"> & { deny?: string };
 async function decideApproval({ io, options: raw, args: [given] }: CommandContext<ApproveOptions>): Promise<number> {
   const { deny, ...rest } = raw;
   const options = { ...rest, ...(deny === undefined ? {} : { deny: deny === true ? "" : deny }) };
-  const { runs, approvals } = await openCommandStores(io, options);
+  const stores = await openCommandStores(io, options);
+  const { runs, approvals } = stores;
   const { skilletHome } = resolveCommandEnvironment(io, options);
   if (options.forget !== undefined) return await forgetApprovals(io, approvals, options.forget, options.json ?? false);
   if (given === undefined)
@@ -126,7 +132,7 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   if (isAsked && !(isRead && (await isConfirmed(io, formatConfirmation(approval, request))))) {
     throw createUndecidedError(io, run);
   }
-  await answerRequest({ runs, approvals }, { id: run.id, approvalRequest: request }, approval);
+  await answerRequest(stores, { ...run, approvalRequest: request }, approval);
   if (options.json && !options.resume) printJson(io.stdout, { run: run.id, approvalRequest: request, ...approval });
   // A worker resumes a queued run by itself.
   const isResumed = options.resume === true && run.owner === undefined && run.queue === undefined;
@@ -140,13 +146,17 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
 
 /** Records the answer to exactly this request. Throws a SkillError if the run asks for something else by now. */
 export async function answerRequest(
-  { runs, approvals }: Pick<WaitingLists, "runs" | "approvals">,
-  { id, approvalRequest: request }: { id: string; approvalRequest: ApprovalRequest },
+  { runs, approvals, openApprovals }: Pick<CommandStores, "runs" | "approvals" | "openApprovals">,
+  { id, approvalRequest: request, caller, ...run }: AnsweredRun,
   approval: Approval,
 ): Promise<void> {
   await runs.answer(id, approval, request);
-  if (approval.isApproved && approval.scope === "always") await approvals.add(request);
+  if (!approval.isApproved || approval.scope !== "always") return;
+  const scope = { tenant: run.tenant ?? caller?.tenant, person: caller?.userId };
+  await (openApprovals?.(scope) ?? approvals).add(request);
 }
+
+type AnsweredRun = Pick<RunSummary, "id" | "tenant" | "caller"> & { approvalRequest: ApprovalRequest };
 
 /** Returns true if a run waits for an approval, or if its owner asks for one now. */
 export function isAsking({ state, approvalRequest: request }: RunSummary): boolean {

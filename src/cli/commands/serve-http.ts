@@ -28,7 +28,7 @@ import { omitUndefined } from "../../util/objects.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import { preapproveWorkspaceChanges } from "../approval-prompt.ts";
 import { EXIT } from "../command-definition.ts";
-import { discoverForRun } from "../command-host.ts";
+import { type CommandHost, discoverForRun } from "../command-host.ts";
 import { type CommandIo, createInterruptSignal, createPrinter, printJsonLine, printProblem } from "../output.ts";
 import {
   createRefresher,
@@ -68,11 +68,11 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
     record(event);
   };
   /** Opens the skills of one workspace. */
-  const openWorkspace = async (discovered: DiscoverResult): Promise<ServedWorkspace> => {
+  const openWorkspace = async (discovered: CommandHost): Promise<ServedWorkspace> => {
     // Callers over HTTP are unknown to the terminal: the options and the configuration must state the chat.
     const { caller: _, ...rest } = discovered;
     const { chatType, chatId } = options;
-    const found: DiscoverResult = { ...rest, caller: omitUndefined({ chatType, chatId }) };
+    const found: CommandHost = { ...rest, caller: omitUndefined({ chatType, chatId }) };
     const { serving, host: served } = createServing({ io, options, found, traces }, observe);
     const refresh = createRefresher(io, serving, found);
     const notify = async () => {
@@ -114,8 +114,9 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
           getTenant,
         })
       : undefined;
-  const openApprovals = (person: string) => {
-    const own = createApprovalStore(getPersonFolder(everywhere.home, person));
+  const openApprovals = (person: string, tenant?: string) => {
+    const own =
+      everywhere.openApprovals?.({ person, tenant }) ?? createApprovalStore(getPersonFolder(everywhere.home, person));
     return options.yes ? preapproveWorkspaceChanges(own) : own;
   };
   http = await serveHttp(

@@ -15,6 +15,7 @@ import {
   discoverForCommand,
   openCommandEngine,
   requireConfiguration,
+  selectEngineStores,
 } from "../command-host.ts";
 import { type CommandIo, createInterruptSignal, createPrinter, printJsonLine } from "../output.ts";
 import { runTraced } from "../progress.ts";
@@ -52,16 +53,17 @@ async function runWorker({ io, options }: CommandContext<WorkerCommandOptions>):
   const { startWorker } = await import("../../adapters/postgres/worker.ts");
   try {
     return await runTraced(io, async (traces) => {
-      const host = { ...found, runs: engine.runs, ...(traces ? { onEvent: traces.record } : {}) };
+      const host = { ...found, ...selectEngineStores(engine), ...(traces ? { onEvent: traces.record } : {}) };
       const skills = createSkillView(found);
       const worker = await startWorker(engine, {
         ...{ name, slots, queues: options.queue ?? [DEFAULT_QUEUE], version: packageVersion() },
         ...{ leaseSeconds, outageSeconds, drainSeconds, attempts },
         check: (leg) => skills.check(leg),
-        run(id, { workspace }, aborted) {
+        run(id, { workspace, tenant, person }, aborted) {
           const { workspace: _, ...rest } = host;
           const place = workspace === undefined ? rest : host;
-          return resumeRun(skills.current(), place, id, { signal: aborted });
+          const approvals = engine.openApprovals({ tenant, person });
+          return resumeRun(skills.current(), { ...place, approvals }, id, { signal: aborted });
         },
         listSkills: () => skills.list(),
         onEvent: (event) => printWorkerEvent(io, event, options.json ?? false),

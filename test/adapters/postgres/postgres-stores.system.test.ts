@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDatabase } from "../../../src/adapters/postgres/database.ts";
+import { createPostgresApprovalStore } from "../../../src/adapters/postgres/postgres-approvals.ts";
 import { createPostgresRunStore } from "../../../src/adapters/postgres/postgres-runs.ts";
 import type { RunEvent } from "../../../src/host/events.ts";
 import type { RunEnd } from "../../../src/store/journal.ts";
 import { createRunStore } from "../../../src/store/runs.ts";
+import { testApprovalStore } from "../../../src/testing/contract.ts";
 import { testRunStore } from "../../../src/testing/run-store-cases.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
@@ -40,6 +42,36 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
       };
     });
     it.each(cases)("[E-01] $name", ({ run }) => run());
+  });
+
+  describe("permanent approvals", () => {
+    const cases = testApprovalStore(async () => {
+      const engine = await openEngine();
+      return { open: async () => createPostgresApprovalStore(await engine.open()), close: engine.close };
+    });
+    it.each(cases)("[E-20] $name", ({ run }) => run());
+  });
+
+  it("[E-20] bind permanent approvals to the digest of a skill, its tenant and its person", async () => {
+    const engine = await openEngine();
+    const database = await engine.open();
+    const [acme, other, ada] = [{ tenant: "acme" }, { tenant: "other" }, { tenant: "acme", person: "ada" }].map(
+      (scope) => createPostgresApprovalStore(database, scope),
+    );
+    const operator = createPostgresApprovalStore(database);
+    const send = { skill: "mail", source: "user", location: "/home/a/mail", tool: "send", on: "outside" } as const;
+    await acme?.add({ ...send, digest: "sha256:1" });
+    const elsewhere = { ...send, location: "/home/b/mail", source: "workspace", digest: "sha256:1" };
+    expect(await acme?.isAlwaysApproved(elsewhere)).toBe(true);
+    for (const store of [other, ada, operator]) expect(await store?.isAlwaysApproved(elsewhere)).toBe(false);
+    expect(await acme?.isAlwaysApproved({ ...send, digest: "sha256:2" })).toBe(false);
+    expect(await acme?.isAlwaysApproved(send)).toBe(false);
+    await expect(acme?.add(send)).rejects.toMatchObject({ code: "not-approved" });
+    expect(await other?.forget("mail")).toBe(0);
+    expect(await operator.list()).toMatchObject([{ skill: "mail", allowed: ["tool:send"] }]);
+    expect(await operator.forget("mail")).toBe(1);
+    expect(await acme?.isAlwaysApproved(elsewhere)).toBe(false);
+    await engine.close();
   });
 
   it("[E-04] keeps every value that the file store keeps, byte for byte", async () => {
