@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { type DiscloseOptions, disclose } from "../../src/catalog/disclose.ts";
 import { defineSkill } from "../../src/skill/define-skill.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 import { catalogOf, sketch } from "../support/skills.ts";
 import { type CuedSkill, cuedSkills } from "./cued-skills.ts";
 
@@ -155,21 +156,21 @@ describe("the prefix and the suffix", () => {
   });
 
   it("[A-04] are the same bytes in every process, language and version of Node", { timeout: 60_000 }, () => {
-    const root = join(import.meta.dirname, "..", "..");
-    const url = (path: string) => JSON.stringify(pathToFileURL(join(root, path)).href);
+    const url = (path: string) => JSON.stringify(pathToFileURL(path).href);
     const program = `
       import { createHash } from "node:crypto";
-      import { disclose } from ${url("src/catalog/disclose.ts")};
-      import { loadCatalog } from ${url("src/catalog/catalog.ts")};
-      import { defineSkill } from ${url("src/skill/define-skill.ts")};
-      import { createInlineSource } from ${url("src/skill/skill.ts")};
-      import { cuedSkills } from ${url("test/catalog/cued-skills.ts")};
+      import { disclose } from ${url(moduleOf("catalog/disclose"))};
+      import { loadCatalog } from ${url(moduleOf("catalog/catalog"))};
+      import { defineSkill } from ${url(moduleOf("skill/define-skill"))};
+      import { createInlineSource } from ${url(moduleOf("skill/skill"))};
+      import { cuedSkills } from ${url(join(import.meta.dirname, "cued-skills.ts"))};
       const skills = cuedSkills(300).map(({ name, description, whenToUse }) =>
         defineSkill({ name, description, instructions: "Do it.", frontmatter: whenToUse ? { when_to_use: whenToUse } : {} }));
       const hash = createHash("sha256");
       for (const size of [60, 300])
         for (const query of ${JSON.stringify(QUERIES)}) {
-          const { prefix, suffix, text } = disclose(await loadCatalog([createInlineSource(skills.slice(0, size))]), query);
+          const { prefix, suffix, text } = await disclose(await loadCatalog([createInlineSource(skills.slice(0, size))]), query);
+          if (!text.includes(skills[0].name)) throw new Error("the first skill is not in the text");
           hash.update(JSON.stringify([prefix, suffix, text]));
         }
       console.log(hash.digest("hex"));`;

@@ -8,6 +8,7 @@ import type { Sandbox, SandboxCommand } from "../../src/host/sandbox-contract.ts
 import { createContainerArguments, createContainerSandbox } from "../../src/sandbox/container.ts";
 import { findSystemProgram } from "../../src/util/system.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 import { withGrowingLimit } from "../support/wait-for.ts";
 import { describeSandbox } from "./contract.ts";
 
@@ -227,7 +228,7 @@ describe("a run in a container (by a client of the test's own: a real engine was
   it("[Q-15] ends the container when the host is killed", async () => {
     const { calls, left, program, temporary } = scene();
     const host = `
-      import { createContainerSandbox } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/container.ts"))};
+      import { createContainerSandbox } from ${JSON.stringify(moduleOf("sandbox/container"))};
       await createContainerSandbox(${JSON.stringify({ program, image: IMAGE, folder: temporary })}).run(
         ${JSON.stringify(command({ argv: ["/bin/sh", "-c", "echo $$; sleep 60 & wait"] }))},
         { onOutput: (_, bytes) => process.stdout.write(bytes) || true });`;

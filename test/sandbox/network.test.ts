@@ -13,6 +13,7 @@ import {
   type ProxyRefusal,
 } from "../../src/sandbox/network-proxy.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 
 const IPV4 = "127.0.0.1";
 
@@ -145,7 +146,7 @@ describe("the proxy of a run", () => {
       import { createServer } from "node:http";
       import { text } from "node:stream/consumers";
       import { request } from "node:http";
-      import { openNetworkProxy } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/network-proxy.ts"))};
+      import { openNetworkProxy } from ${JSON.stringify(moduleOf("sandbox/network-proxy"))};
       const serve = (host, body) => new Promise((resolve) => { const server = createServer((_, response) => response.end(body)); server.listen(80, host, () => resolve(server)); });
       const servers = [await serve("93.184.215.14", "public"), await serve("127.0.0.1", "private")];
       const asked = [];

@@ -5,6 +5,7 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../support/folder.ts";
 import type { ServedPackage } from "../../support/package-servers.ts";
+import { WITH_BUILT } from "../../support/program.ts";
 import { type FetchOutcome, type FetchScenario, LISTENERS } from "./isolated-fetch.ts";
 
 const start = promisify(execFile);
@@ -23,7 +24,7 @@ async function fetchAlone(scenario: FetchScenario): Promise<FetchOutcome> {
     ...addresses.map(({ host }) => `ip addr add ${host}/32 dev lo`),
     'exec "$@"',
   ].join(" && ");
-  const program = [process.execPath, "--no-warnings", join(import.meta.dirname, "isolated-fetch.ts")];
+  const program = [process.execPath, "--no-warnings", ...WITH_BUILT, join(import.meta.dirname, "isolated-fetch.ts")];
   const argv = ["--map-root-user", "--net", "--mount", "sh", "-c", setUp, hosts, ...program, JSON.stringify(scenario)];
   const { NO_PROXY: _, no_proxy: __, ...env } = process.env;
   const { stdout } = await start("unshare", argv, { encoding: "utf8", env });
