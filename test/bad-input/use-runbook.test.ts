@@ -72,20 +72,15 @@ const PLACES = [
 ];
 
 describe("runbook", () => {
-  it("[Q-05] runs what a skill spells out, and nothing that arguments say, wherever they stand", () => {
-    for (const place of PLACES) {
-      const body = `Do it.\n\n\`\`\`sh\n${place}\n\`\`\`\n\n$ARGUMENTS\n`;
-      const commands = HOSTILE.flatMap((given) => findInstructionCommands(body, { names: [], arguments: given }));
-      expect(commands).toHaveLength(HOSTILE.length);
-      const cwd = temporaryFolder();
-      const each = 'for command; do bash -c "$command" </dev/null; done';
-      spawnSync("bash", ["-c", each, "bash", ...commands], {
-        cwd,
-        env: { PATH: process.env["PATH"] },
-        timeout: 20_000,
-      });
-      expect(readdirSync(cwd), place).toEqual([]);
-    }
+  it.each(PLACES)("[Q-05] runs what a skill spells out, and nothing that arguments say: %s", (place) => {
+    const body = `Do it.\n\n\`\`\`sh\n${place}\n\`\`\`\n\n$ARGUMENTS\n`;
+    const commands = HOSTILE.flatMap((given) => findInstructionCommands(body, { names: [], arguments: given }));
+    expect(commands).toHaveLength(HOSTILE.length);
+    const cwd = temporaryFolder();
+    // A subshell for each: a shell of its own would take most of the time.
+    const each = 'for command; do (set --; eval "$command") </dev/null; done; echo done > all';
+    spawnSync("bash", ["-c", each, "bash", ...commands], { cwd, env: { PATH: process.env["PATH"] } });
+    expect(readdirSync(cwd)).toEqual(["all"]);
   });
 
   it("[Q-05] passes arguments as they are, through a whole run", async () => {
