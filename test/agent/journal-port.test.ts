@@ -52,7 +52,7 @@ describe("a run that is written down in a file", () => {
     timeout: 240_000,
   }, async () => {
     // The first two steps end with the third, before there is a request that a kill could wait for.
-    const kills = sampleSteps(20, 8).map((step) => step + 2);
+    const kills = sampleSteps(20, 5).map((step) => step + 2);
     let before = new Set<string>();
     let kill: () => void = () => {};
     // Whoever is asked next, the model or the bank, sees whether the next step of the sample was finished, and ends the program then.

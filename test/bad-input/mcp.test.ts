@@ -5,6 +5,7 @@ import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import { connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
 import { type McpProcess, mcpProcess, OPENING, placeWith } from "../support/mcp-process.ts";
+import { IS_LONG } from "../support/sample-steps.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -348,7 +349,7 @@ describe("a thousand loads and unloads", () => {
     await waitFor(() => threads() < first);
     const before = threads();
     expect(await round()).toBeGreaterThan(before);
-    for (let times = 0; times < 6; times++) await round();
+    for (let times = 0; times < (IS_LONG ? 6 : 2); times++) await round();
     await call("load_skill", { skill: "tools" });
     await close();
     await waitFor(() => expect(threads()).toBeLessThanOrEqual(before));

@@ -14,6 +14,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { replaceFile } from "../../src/store/locked-file.ts";
 import { readRegularFile, readRegularText } from "../../src/util/file-access.ts";
+import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
@@ -76,7 +77,9 @@ async function scene(isOrdinary: boolean) {
     isOrdinary,
     deadlineMs: DEADLINE_MS,
   };
-  return { root, own, run: (args: readonly string[]) => skilletProcess(args, starting) };
+  const trust = async (...args: string[]) =>
+    expect(await skillet(["trust", ...args, "--yes"], starting)).toMatchObject({ code: 0 });
+  return { root, own, trust, run: (args: readonly string[]) => skilletProcess(args, starting) };
 }
 
 describe.each([
@@ -88,9 +91,10 @@ describe.each([
     "%s in the place of a file of skillet's own hangs no command",
     async (kind, number) => {
       const put = ENDLESS[kind] as (path: string) => void;
-      const { root, own, run } = await scene(isOrdinary);
-      expect(await run(["trust", "x", "--yes"])).toMatchObject({ code: 0 });
-      expect(await run(["trust", "--secrets", "x", "--yes"])).toMatchObject({ code: 0 });
+      const { root, own, trust, run } = await scene(isOrdinary);
+      await trust("x");
+      await trust("--secrets", "x");
+      own();
       expect(await run(["script", "x", "go"])).toMatchObject({ code: 0, stdout: "went\n" });
       const home = join(root, "home/.skillet");
       const hung: string[] = [];
@@ -112,8 +116,7 @@ describe.each([
         for (const place of places) rmSync(place, { force: true });
         if (file === "config.toml") writeFileSync(path, '[skills.x]\nX_KEY = "a-value-of-x"\n', { mode: 0o600 });
         if (file === "trust.json" || file === "config.toml") {
-          own();
-          await run(["trust", "x", "--yes"]);
+          await trust("x");
         }
       }
       expect(hung).toEqual([]);

@@ -7,6 +7,7 @@ import { trimBody } from "../../src/skill/frontmatter.ts";
 import { readFullYaml, readSimpleYaml, toSkillMd } from "../../src/skill/frontmatter-yaml.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
 import { escapeLine, findInvisible } from "../../src/util/untrusted-text.ts";
+import { IS_LONG } from "../support/sample-steps.ts";
 import { countSteps, runOften } from "../support/steps.ts";
 
 type Modules = typeof import("../../src/skill/document.ts") & typeof import("../../src/skill/document.ts");
@@ -50,7 +51,7 @@ function judgeAll(source: string): void {
 }
 
 test("[Q-10] no text whatever throws, and what is refused says why", () => {
-  fc.assert(fc.property(fc.oneof(anyText, oddText(40)), judgeAll), { numRuns: 4000 });
+  fc.assert(fc.property(fc.oneof(anyText, oddText(40)), judgeAll), { numRuns: IS_LONG ? 4000 : 1500 });
 });
 
 test("[Q-10] no pattern, repeated until 64 KiB are full, takes more steps than it may", async () => {
@@ -62,7 +63,7 @@ test("[Q-10] no pattern, repeated until 64 KiB are full, takes more steps than i
     tail: fc.oneof(fc.constant(""), ODD),
   });
   // The same patterns in every run: what is counted must not depend on chance.
-  const samples = fc.sample(repeated, { numRuns: 120, seed: 1 });
+  const samples = fc.sample(repeated, { numRuns: IS_LONG ? 120 : 50, seed: 1 });
   const textsOf = (size: number) =>
     samples.map(({ head, unit, tail }) => {
       const room = size - Buffer.byteLength(head + tail) - 1;
@@ -136,9 +137,9 @@ test("[Q-25] what toSkillMd writes is read again with the same values", async ()
       const { name: _readName, description: _readDescription, ...others } = document.data;
       expect(sorted(others)).toEqual(sorted(rest));
     }),
-    { numRuns: 8000 },
+    { numRuns: IS_LONG ? 8000 : 2500 },
   );
-  expect(written).toBeGreaterThan(1000);
+  expect(written).toBeGreaterThan(IS_LONG ? 1000 : 300);
 });
 
 function accepted(given: Parameters<typeof defineSkill>[0]): ReturnType<typeof defineSkill> | undefined {

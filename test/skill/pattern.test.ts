@@ -4,7 +4,11 @@ import { describe, expect, it } from "vitest";
 import { PatternIndex } from "../../src/catalog/search/pattern-index.ts";
 import { analyzePattern } from "../../src/skill/pattern-parser.ts";
 import { classifyPatterns } from "../../src/skill/triggers.ts";
+import { IS_LONG } from "../support/sample-steps.ts";
 import { expectLinearSteps } from "../support/steps.ts";
+
+/** The gate tries a part of the patterns and texts, the same in each run. */
+const SHARE = IS_LONG ? 1 : 4;
 
 /** What the syntax treats in a special way, whole and in halves. */
 const PIECES = [
@@ -107,9 +111,9 @@ describe("judgePattern", () => {
         accepted++;
         compile(pattern);
       }),
-      { seed: SEED, numRuns: 6000 },
+      { seed: SEED, numRuns: 6000 / SHARE },
     );
-    expect(accepted).toBeGreaterThan(1000);
+    expect(accepted).toBeGreaterThan(1000 / SHARE);
   });
 
   it.each([
@@ -135,9 +139,9 @@ describe("judgePattern", () => {
             );
         }
       }),
-      { seed: SEED, numRuns: 4000 },
+      { seed: SEED, numRuns: 4000 / SHARE },
     );
-    expect(matched).toBeGreaterThan(300);
+    expect(matched).toBeGreaterThan(300 / SHARE);
   });
 
   it("[T-02] calls broad what matches every query, and nothing that a query can fail to match", () => {
@@ -149,7 +153,7 @@ describe("judgePattern", () => {
         const engine = compile(pattern);
         expect([pattern, queries.every((query) => engine.test(query))]).toEqual([pattern, false]);
       }),
-      { seed: SEED, numRuns: 2000 },
+      { seed: SEED, numRuns: 2000 / SHARE },
     );
   });
 
@@ -232,9 +236,9 @@ describe("PatternIndex", () => {
           }
         },
       ),
-      { seed: SEED, numRuns: 1000 },
+      { seed: SEED, numRuns: 1000 / SHARE },
     );
-    expect(found).toBeGreaterThan(300);
+    expect(found).toBeGreaterThan(300 / SHARE);
   });
 
   it("[T-02] [Q-11] finds in long texts exactly what running every pattern finds", () => {
@@ -292,9 +296,9 @@ describe("PatternIndex", () => {
           }
         },
       ),
-      { seed: SEED, numRuns: 1500 },
+      { seed: SEED, numRuns: 1500 / SHARE },
     );
-    expect(Math.min(found, missed)).toBeGreaterThan(500);
+    expect(Math.min(found, missed)).toBeGreaterThan(500 / SHARE);
   });
 
   it.each([

@@ -13,6 +13,11 @@ export function sampleSteps(count: number, size: number, isAll = IS_LONG): numbe
   return [1, ...between, count];
 }
 
+/** Returns rows of a table of cases: a sample in the gate, the same in each run, and all in `npm run test:long`. */
+export function sampleRows<Row>(rows: readonly Row[], size: number): Row[] {
+  return sampleSteps(rows.length, size).map((step) => rows[step - 1] as Row);
+}
+
 /** Returns a generator of numbers from 0 to 1 (mulberry32). */
 function createRandom(seed: number): () => number {
   let state = seed;
