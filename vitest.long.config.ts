@@ -5,7 +5,11 @@ import { listFilesThatImport } from "./test/support/tiers.ts";
 export default defineConfig({
   test: {
     // Tests that sample run here with all steps and rows.
-    include: ["test/**/*.long.ts", ...listFilesThatImport("support/sample-steps.ts")],
+    include: [
+      "test/**/*.long.ts",
+      ...listFilesThatImport("support/sample-steps.ts"),
+      ...listFilesThatImport("support/guide-scenes.ts"),
+    ],
     env: { SKILLET_TEST_LONG: "1" },
     exclude: ["**/node_modules/**"],
     setupFiles: ["test/support/machine.ts"],

@@ -7,6 +7,7 @@ import { loadSettings } from "../src/config/settings.ts";
 import { checkText } from "../src/skill/source/check-skills.ts";
 import { findSystemProgram } from "../src/util/system.ts";
 import { skillText, temporaryFolder } from "./support/folder.ts";
+import { listGuides, measurePage } from "./support/guide.ts";
 import {
   callsOf,
   codeBlocks,
@@ -171,23 +172,32 @@ describe("the programs of the pages", () => {
   });
 });
 
+describe("the text of the pages", () => {
+  const guides = listGuides();
+
+  it.each(guides)("%s leads with code: at least 15 blocks for 1,000 words, and at most 1,000 words", (page) => {
+    const { words, blocks } = measurePage(page);
+    expect((blocks * 1_000) / words).toBeGreaterThanOrEqual(15);
+    expect(words).toBeLessThan(1_000);
+  });
+
+  it("has short paragraphs: at most 5 % have more than 60 words", () => {
+    expect(guides.length).toBeGreaterThan(20);
+    const measured = [...pages, "README.md"].map(measurePage);
+    const sum = (key: "paragraphs" | "longParagraphs") => measured.reduce((total, one) => total + one[key], 0);
+    expect(sum("longParagraphs") / sum("paragraphs")).toBeLessThanOrEqual(0.05);
+    expect(guides.filter((page) => measurePage(page).longParagraphs > 0)).toEqual([]);
+  });
+});
+
 describe("the index of the pages", () => {
   const index = textOf("docs/README.md");
 
-  it("has each page", () => {
+  it("has each page, and is the navigation of the site", () => {
+    expect(readFileSync(join(ROOT, "docs/site/.vitepress/config.ts"), "utf8")).toContain('"../../README.md"');
     const listed = [...index.matchAll(/\]\(([a-z-]+\.md)\)/g)].map(([, page = ""]) => `docs/${page}`);
     const expected = pages.filter((page) => page !== "docs/README.md");
     expect([...new Set(listed)].sort()).toEqual(expected.sort());
-  });
-
-  it("and the navigation of the site have the same pages", () => {
-    const config = readFileSync(join(ROOT, "docs/site/.vitepress/config.ts"), "utf8");
-    const sidebar = config.slice(config.indexOf("sidebar:"));
-    const listed = new Set(
-      Array.from(sidebar.matchAll(/page\("[^"]+", "([a-z-]+)"\)/g), ([, name]) => `docs/${name}.md`),
-    );
-    listed.delete("docs/benchmarks.md"); // from bench/
-    expect([...listed].sort()).toEqual(pages.filter((page) => page !== "docs/README.md").sort());
   });
 
   it("says once what each word means", () => {

@@ -13,6 +13,8 @@ mkdirSync(pages);
 for (const name of names)
   write(name === "README.md" ? "index.md" : name, adaptLinks(readFileSync(join(docs, name), "utf8")));
 write("benchmarks.md", adaptLinks(readFileSync(join(root, "bench/README.md"), "utf8").replaceAll("](../docs/", "](")));
+write("contributing.md", adaptLinks(readFileSync(join(root, "CONTRIBUTING.md"), "utf8")));
+write("reporting.md", adaptLinks(readFileSync(join(root, "SECURITY.md"), "utf8")));
 for (const folder of readdirSync(docs, { withFileTypes: true }))
   if (folder.isDirectory() && folder.name !== "site")
     cpSync(join(docs, folder.name), join(pages, folder.name), { recursive: true });
@@ -29,6 +31,9 @@ function write(path, text) {
 function adaptLinks(text) {
   return text
     .replaceAll("](../bench/README.md", "](benchmarks.md")
+    .replaceAll(/\]\((?:\.\.\/)?CONTRIBUTING\.md/g, "](contributing.md")
+    .replaceAll(/\]\((?:\.\.\/)?SECURITY\.md/g, "](reporting.md")
+    .replaceAll("](docs/", "](")
     .replace(/(?<!!)\[([^\]]+)\]\((?:\.\.\/|[A-Z]+\.md|peers|[\w-]+\/)[^)]*\)/g, (link, label) =>
       /\]\((?:diagrams|screens|studio)\//.test(link) ? link : label,
     )

@@ -1,7 +1,16 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { defineConfig } from "vitepress";
 
 /** The address of the site below its host, such as `/skillet/`. */
 const base = process.env["SITE_BASE"] ?? "/";
+
+/** Pages of the site whose files are not in docs/. */
+const PAGES_OUTSIDE: Record<string, string> = {
+  "bench/README": "benchmarks",
+  CONTRIBUTING: "contributing",
+  SECURITY: "reporting",
+};
 
 const page = (text: string, name: string) => ({ text, link: `/${name}` });
 
@@ -19,87 +28,24 @@ export default defineConfig({
     outline: [2, 3],
     nav: [
       page("Get started", "getting-started"),
-      page("Guides", "supply"),
+      page("Guides", "adding"),
       page("Reference", "cli"),
       page("Security", "security"),
     ],
-    sidebar: [
-      {
-        text: "Get started",
-        items: [
-          page("Getting started", "getting-started"),
-          page("Concepts", "concepts"),
-          page("Migrating", "migrating"),
-        ],
-      },
-      {
-        text: "Use skills",
-        items: [
-          page("Discovery", "discovery"),
-          page("Adding and updating", "supply"),
-          page("Connecting clients", "connect"),
-          page("Hooks", "hooks"),
-          page("Exporting", "export"),
-          page("Running", "use"),
-          page("Models", "models"),
-          page("Runs and approvals", "runs"),
-          page("Trust", "trust"),
-          page("Statistics and traces", "statistics"),
-        ],
-      },
-      {
-        text: "Write skills",
-        items: [
-          page("Writing skills", "skills"),
-          page("Disclosure", "disclosure"),
-          page("Evaluating", "eval"),
-          page("Scripts", "scripts"),
-          page("Toolsets", "toolsets"),
-          page("Packages", "packages"),
-          page("Signatures", "signatures"),
-          page("CI", "ci"),
-        ],
-      },
-      {
-        text: "Build agents",
-        items: [
-          page("Embedding", "embedding"),
-          page("AI SDK", "ai"),
-          page("Prompt sections", "prompts"),
-          page("Claude Agent SDK", "claude"),
-          page("Tools", "tools"),
-        ],
-      },
-      {
-        text: "Run skills for others",
-        items: [
-          page("Security", "security"),
-          page("Sandbox", "sandbox"),
-          page("Capabilities", "capabilities"),
-          page("Providers", "providers"),
-          page("MCP server", "mcp"),
-          page("Operating a server", "operating"),
-          page("Workers", "workers"),
-          page("Studio", "studio"),
-          page("Remote skills", "remote"),
-          page("Scanner", "scan"),
-        ],
-      },
-      {
-        text: "Reference",
-        collapsed: true,
-        items: [
-          page("Commands", "cli"),
-          page("Configuration", "config"),
-          page("Errors", "errors"),
-          page("JSON output", "json"),
-          page("API", "api/"),
-          page("Specifications", "specs"),
-          page("Comparison", "comparison"),
-          page("Benchmarks", "benchmarks"),
-        ],
-      },
-      { text: "Help", items: [page("Troubleshooting", "troubleshooting"), page("FAQ", "faq")] },
-    ],
+    sidebar: createSidebar(readFileSync(join(import.meta.dirname, "../../README.md"), "utf8")),
   },
 });
+
+/** The index of the pages is the navigation: each heading a group, each link in its table or line an entry. */
+function createSidebar(index: string) {
+  const groups = index.split(/^## /m).slice(1);
+  return groups.map((group) => {
+    const [heading = ""] = group.split("\n");
+    const links = group.matchAll(/\[([^\]]+)\]\((?:\.\.\/)?([\w/-]+)\.md\)/g);
+    const items = Array.from(links, ([, text = "", name = ""]) =>
+      page(`${text[0]?.toUpperCase()}${text.slice(1)}`, PAGES_OUTSIDE[name] ?? name),
+    );
+    if (heading === "Reference") items.splice(3, 0, page("API", "api/"));
+    return { text: heading, items, collapsed: heading === "Reference" };
+  });
+}
