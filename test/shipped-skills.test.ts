@@ -20,6 +20,9 @@ const PINS: Record<string, Record<string, string>> = {
     "1.0.1": "sha256:5c98c5f107321f3aae8ebcbc96f9abe15f7edd1b2b4a7058e692387ab1449f63",
     "1.0.2": "sha256:8a410b40772d26c760728839a98f1ad4069ad2c67a643c156d0e00d8d8e376a3",
   },
+  "dependency-audit": {
+    "1.0.0": "sha256:fdb8b97c955964a05a20323f4eec96cc0fb4fc279078d8147d7064193484564e",
+  },
   github: {
     "1.0.0": "sha256:907d6fa62271fd944bfdfefef3cefd9a43799fee54c183be2c9df1477de179c1",
     "1.0.1": "sha256:d43ce0f7cd8c50ee80eb493982188a6bee8961c789d09138cb13fd8858d61342",
@@ -31,6 +34,12 @@ const PINS: Record<string, Record<string, string>> = {
   "host-report": {
     "1.0.0": "sha256:fcac31e44a7e45bb7ae58c862d71d8d452296b65219cf3ecc3ba294c2e69fd2a",
     "1.0.1": "sha256:3a87abfad668c35a3174f44bb56406043fa5ebd4adcf0ed2ad0a153b0a91fc9d",
+  },
+  "log-triage": {
+    "1.0.0": "sha256:fb651cba4d9d99db6267108b9f6b923ad1f70a51bd65f3141bbe9bd367f16321",
+  },
+  "repo-health": {
+    "1.0.0": "sha256:86d0d4c7367ed29968fae1727b889e663b200948fe0878d9af318307ccc19737",
   },
   research: {
     "1.0.0": "sha256:fe939256a93dd63d60cacb7ec1a1d26afd7974aeb9e2961687547bd3ac894ac8",
@@ -45,6 +54,9 @@ const PINS: Record<string, Record<string, string>> = {
   summarize: {
     "1.0.0": "sha256:fc3c3cd0879bedddd185eb58ecda66c8ac3eeea654cc6181a6a8b244789085f3",
     "1.0.1": "sha256:9a553de5a4d2ebe7a5be3aa29336be1b91ed0ce7c42c9eaeffdacc0dae28703e",
+  },
+  tables: {
+    "1.0.0": "sha256:2ff0df99e3c42976924ff2672bd67011c215475b0ab1c16a699d5548f34f0a6b",
   },
 };
 

@@ -79,13 +79,13 @@ describe("skillet list", () => {
     const home = temporaryFolder({
       ".skillet/skills/pdf/SKILL.md": skillText("pdf", { description: "Fills forms." }),
       ".skillet/skills/scan/SKILL.md": skillText("scan", { description: "Reads a PDF with forms." }),
-      ".skillet/skills/table/SKILL.md": skillText("table", { description: "Reads tables." }),
+      ".skillet/skills/table/SKILL.md": skillText("table", { description: "Reads timetables." }),
     });
     const run = (...args: string[]) => skillet(["list", ...args], { cwd: temporaryFolder(), env: { HOME: home } });
     const { stdout, stderr } = await run("Pdf", "form");
     expect(stdout.split("\n").map((line) => line.split(" ")[0])).toEqual(["pdf", "scan", ""]);
     expect(stderr).toMatch(/^2 of \d+ skills\n$/);
-    expect(JSON.parse((await run("tables", "--json")).stdout).skills).toMatchObject([{ name: "table" }]);
+    expect(JSON.parse((await run("timetables", "--json")).stdout).skills).toMatchObject([{ name: "table" }]);
     expect(await run("x", "--by", "client")).toMatchObject({ code: 2 });
     const shown = await skillet(["list"], { cwd: temporaryFolder(), env: { HOME: home }, isTTY: true });
     expect(shown.stderr).toMatch(/^\d+ skills$/m);
@@ -244,7 +244,7 @@ describe("skillet", () => {
   it("alone says what is here and what to do next", async () => {
     const { stdout, code } = await skillet([], { cwd: temporaryFolder(odd) });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^skillet: 6 skills for .* \(5 bundled, 1 workspace\)$/m);
+    expect(stdout).toMatch(/^skillet: 10 skills for .* \(9 bundled, 1 workspace\)$/m);
     expect(stdout).toMatch(/skillet list --all +show why 1 file did not load/);
     expect(stdout).toContain("  skillet new my-skill");
     const throughNpm = await skillet([], { env: { npm_command: "start" } });
@@ -464,7 +464,7 @@ describe("skillet doctor", () => {
     });
     const { stdout, code } = await skillet(["doctor"], { cwd: temporaryFolder(odd), env: { HOME: home } });
     expect(code).toBe(1);
-    expect(stdout).toMatch(/bundled +bundled +7 skills/);
+    expect(stdout).toMatch(/bundled +bundled +11 skills/);
     expect(stdout).toMatch(/installed +installed +1 skill/);
     expect(stdout).toMatch(/user +team +1 skill/);
     expect(stdout).toMatch(/workspace +skills +1 skill/);

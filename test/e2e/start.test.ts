@@ -46,7 +46,7 @@ describe.skipIf(!hasSandbox)("npm start", () => {
   it("shows the skills, uses one of them in the sandbox without a key, and names commands that work as they are typed", () => {
     const { status, stdout, stderr, lines } = run("npm", ["start"]);
     expect(status).toBe(0);
-    expect(stdout).toContain("5 skills found");
+    expect(stdout).toContain("9 skills found");
     expect(stdout).toMatch(/^Memory {6}[\d.]+ of [\d.]+ GiB used/m);
     expect(stderr).toMatch(
       /^· host-report with runbook\n {2}host-report: bash sh .*\n✓ done \(.*, strong isolation\)\n$/,
@@ -67,7 +67,7 @@ describe.skipIf(!hasSandbox)("npm start", () => {
     const { status, stdout, stderr } = startWith(instead);
     expect(status).toBe(0);
     expect(stderr).toContain(said);
-    expect(stdout).toContain("5 skills found");
+    expect(stdout).toContain("9 skills found");
     expect(stdout).toContain("This machine has no sandbox for the code of skills, so no code was run.");
     expect(stdout).not.toContain("Memory ");
     expect(nextOf(stdout)).toEqual(expect.arrayContaining(["new my-skill", "doctor"]));
@@ -86,7 +86,7 @@ describe("npm start with arguments", () => {
   it("is the program: what it prints, and what it ends with", () => {
     const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
     expect(start("--version")).toMatchObject({ status: 0, stdout: `${version}\n`, stderr: "" });
-    expect(JSON.parse(start("list", "--json").stdout).skills).toHaveLength(5);
+    expect(JSON.parse(start("list", "--json").stdout).skills).toHaveLength(9);
     expect(start("nonsense").status).toBe(2);
   });
 });
