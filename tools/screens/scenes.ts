@@ -27,7 +27,8 @@ export const PROJECT = Symbol("the project");
 
 export const SCENES: Readonly<Record<string, Scene>> = {
   start: {
-    title: "npm start: the shipped skills are found, host-report is used in a sandbox, and five commands to continue with",
+    title:
+      "npm start: the shipped skills are found, host-report is used in a sandbox, and five commands to continue with",
     cwd: PROJECT,
     shown: [{ line: "npm start" }],
   },
