@@ -1,4 +1,4 @@
-import type { ChangeFeed } from "../adapters/studio/studio-changes.ts";
+import { type ChangeFeed, createRunPoll } from "../adapters/studio/studio-changes.ts";
 import { watchCatalog } from "../config/live-settings.ts";
 import type { Watcher } from "../skill/source/watch-folders.ts";
 import type { CommonOptions } from "./command-definition.ts";
@@ -58,6 +58,7 @@ export function openStudioHost(io: CommandIo, options: CommonOptions, feed: Chan
     if (isClosed) return host;
     // The page is shown first: a watcher for each of thousands of folders takes a while.
     timers.push(setTimeout(() => restart(host), START_MS).unref(), setInterval(look, POLL_MS).unref());
+    timers.push(setInterval(createRunPoll(host, feed), RUNS_POLL_MS).unref());
     return host;
   });
   first.catch(() => {}); // Each request reports it.
@@ -74,3 +75,5 @@ export function openStudioHost(io: CommandIo, options: CommonOptions, feed: Chan
 
 const START_MS = 500;
 const POLL_MS = 500;
+/** For runs in a database: one small query while a page is open. */
+const RUNS_POLL_MS = 1000;

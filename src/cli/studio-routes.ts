@@ -3,6 +3,7 @@ import type { ChangeFeed } from "../adapters/studio/studio-changes.ts";
 import type { StudioRequest, StudioRoute } from "../adapters/studio/studio-server.ts";
 import { createHostRedactor } from "../agent/run/redaction.ts";
 import type { ListingClient } from "../catalog/client-listings.ts";
+import { TIERS } from "../catalog/disclose.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { ApprovalRequest } from "../host/approval.ts";
 import { packageVersion } from "../package.ts";
@@ -55,6 +56,7 @@ export function createStudioRoutes(context: StudioContext): StudioRoute[] {
       return { clients: listClientViews(found) };
     }),
     read("/api/explain", explainQuery),
+    read("/api/explain/tiers", explainTiers),
     read("/api/runs", listRuns),
     read("/api/runs/:id", async (found, { params: { id = "" } }) => {
       const summary = await findRun(found, id);
@@ -148,6 +150,16 @@ async function explainQuery(found: CommandHost, { query }: StudioRequest) {
   }
   const facts = await collectExplanation(text, found);
   return name === null ? toExplainJson(facts) : explainSkill(facts, findSkill(found, name));
+}
+
+/** What a model would get at each tier: what `explain --tier` prints. */
+async function explainTiers(found: CommandHost, { query }: StudioRequest) {
+  const { collectExplanation, toExplainJson } = await import("./commands/explain.ts");
+  const text = query.get("query") ?? "";
+  const tiers = TIERS.map(async (tier) => toExplainJson(await collectExplanation(text, found, { tier })));
+  return {
+    tiers: (await Promise.all(tiers)).map(({ tier, tokens, prefix, suffix }) => ({ tier, tokens, prefix, suffix })),
+  };
 }
 
 const MAX_RUNS = 1000;

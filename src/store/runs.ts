@@ -82,6 +82,11 @@ export interface RunStore {
   cancel(id: string): Promise<void>;
   /** Removes expired runs and returns them. Contract: never removes a run in use. */
   prune(keep: RunRetention, options?: PruneOptions): Promise<readonly RunSummary[]>;
+  /**
+   * Returns a text for each of the runs that changed last, by id: it changes with the run. Only for stores that other machines write to:
+   * changes of files are watched.
+   */
+  listVersions?(): Promise<ReadonlyMap<string, string>>;
 }
 
 interface PruneOptions {

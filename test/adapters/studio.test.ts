@@ -1,14 +1,20 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { request as sendRequest } from "node:http";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
+import {
+  createChangeFeed,
+  createRunPoll,
+  type StudioChange,
+  watchStores,
+} from "../../src/adapters/studio/studio-changes.ts";
 import { createStudioGuard } from "../../src/adapters/studio/studio-guard.ts";
+import { TIERS } from "../../src/catalog/disclose.ts";
 import { findDesktopOpener } from "../../src/util/system.ts";
-import { skillText } from "../support/folder.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
 import { type Place, place } from "../support/place.ts";
-import { type StudioCall, type StudioSession, startStudio } from "../support/studio.ts";
+import { followChanges, type StudioCall, startStudio } from "../support/studio.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -232,6 +238,10 @@ describe("the data of studio", () => {
       expect(await json(`/api/explain?query=greet&as=${client}`)).toEqual(
         await printed(here, "explain", "greet", "--as", client),
       );
+    const { tiers } = await json("/api/explain/tiers?query=greet%20me");
+    expect(tiers.map(({ tier }: { tier: string }) => tier)).toEqual(TIERS);
+    for (const shown of tiers)
+      expect(await printed(here, "explain", "greet me", "--tier", shown.tier)).toMatchObject(shown);
     expect(await json("/api/stats")).toEqual(await printed(here, "stats"));
     const doctor = (await send("/api/doctor", { method: "POST", body: {} })).json;
     expect(doctor).toEqual(await printed(here, "doctor"));
@@ -275,6 +285,58 @@ describe("the data of studio", () => {
         .filter(({ type }) => type === "runs")
         .flatMap(({ names }) => names),
     ).toContain(id);
+  });
+});
+
+describe("the stores that studio follows", () => {
+  it("[V-05] are followed again after the home was removed and created again, and cost nothing in between", async () => {
+    const home = temporaryFolder({ "runs/a.jsonl": "" });
+    const feed = createChangeFeed();
+    const stores = watchStores(home, feed);
+    onTestFinished(() => stores.close());
+    const named: string[] = [];
+    feed.subscribe(({ names }) => void named.push(...names));
+    writeFileSync(join(home, "runs/b.jsonl"), "{}");
+    await waitFor(() => expect(named).toContain("b"));
+    rmSync(home, { recursive: true });
+    await waitFor(() => expect(named).toContain("a")); // Its removal is the last event.
+    stores.refresh();
+    const known = named.length;
+    for (let look = 0; look < 20; look++) {
+      stores.refresh();
+      await new Promise(setImmediate);
+    }
+    expect(named).toHaveLength(known);
+    mkdirSync(join(home, "runs"), { recursive: true });
+    stores.refresh();
+    writeFileSync(join(home, "runs/c.jsonl"), "{}");
+    await waitFor(() => expect(named).toContain("c"));
+  });
+
+  it("[V-05] are read from a database only while a page is open, and one after the other", async () => {
+    const feed = createChangeFeed();
+    const versions = new Map([["a", "1"]]);
+    let looks = 0;
+    const listVersions = async () => {
+      looks++;
+      return new Map(versions);
+    };
+    const look = createRunPoll({ runs: { listVersions } }, feed);
+    await look();
+    expect(looks).toBe(0);
+    const changes: StudioChange[] = [];
+    const end = feed.subscribe((change) => void changes.push(change));
+    const runsOf = () => changes.flatMap(({ type, names }) => (type === "runs" ? [names] : []));
+    await Promise.all([look(), look()]);
+    expect(looks).toBe(1);
+    await waitFor(() => expect(runsOf()).toEqual([[]]));
+    await look();
+    versions.set("b", "1").set("a", "2");
+    await look();
+    await waitFor(() => expect(runsOf()).toEqual([[], ["a", "b"]]));
+    end();
+    await look();
+    expect(looks).toBe(3);
   });
 });
 
@@ -390,26 +452,3 @@ const QUERIES = {
     { query: "the weather", should_trigger: false, split: "test" },
   ]),
 };
-
-interface Change {
-  type: string;
-  names: string[];
-}
-
-/** Follows the changes until the test ends. Resolves when the stream is open. */
-async function followChanges(url: string, { credentials }: StudioSession): Promise<() => Change[]> {
-  let received = "";
-  await new Promise<void>((resolve, reject) => {
-    const request = sendRequest(new URL("/api/changes", url), { headers: credentials }, (response) => {
-      expect(response.headers["content-type"]).toBe("text/event-stream; charset=utf-8");
-      response.on("error", () => {}); // The server has ended.
-      response.setEncoding("utf8").on("data", (piece) => {
-        received += piece;
-        resolve();
-      });
-    });
-    onTestFinished(() => void request.destroy());
-    request.on("error", reject).end();
-  });
-  return () => Array.from(received.matchAll(/^data: (.*)$/gm), ([, data = ""]) => JSON.parse(data));
-}

@@ -1,6 +1,7 @@
 import { type IncomingHttpHeaders, request as sendRequest } from "node:http";
 import { text } from "node:stream/consumers";
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
+import type { StudioChange } from "../../src/adapters/studio/studio-changes.ts";
 import type { Ran, RunOptions } from "./command.ts";
 
 export interface StudioAnswer {
@@ -37,10 +38,10 @@ export interface StudioSession {
   credentials: Record<string, string>;
 }
 
-type Run = (args: readonly string[], options?: RunOptions) => Promise<Ran>;
+export type StudioRun = (args: readonly string[], options?: RunOptions) => Promise<Ran>;
 
 /** Starts `skillet studio` on any free port, until the test has finished. */
-export async function startStudio(run: Run, ...args: string[]): Promise<StudioProcess> {
+export async function startStudio(run: StudioRun, ...args: string[]): Promise<StudioProcess> {
   const ending = new AbortController();
   let ended: Promise<Ran> | undefined;
   const link = await new Promise<string>((resolve, reject) => {
@@ -94,4 +95,22 @@ function sendTo(
     request.on("error", reject);
     request.end(body === undefined ? undefined : JSON.stringify(body));
   });
+}
+
+/** Follows the changes until the test ends. Resolves when the stream is open. */
+export async function followChanges(url: string, { credentials }: StudioSession): Promise<() => StudioChange[]> {
+  let received = "";
+  await new Promise<void>((resolve, reject) => {
+    const request = sendRequest(new URL("/api/changes", url), { headers: credentials }, (response) => {
+      expect(response.headers["content-type"]).toBe("text/event-stream; charset=utf-8");
+      response.on("error", () => {}); // The server has ended.
+      response.setEncoding("utf8").on("data", (piece) => {
+        received += piece;
+        resolve();
+      });
+    });
+    onTestFinished(() => void request.destroy());
+    request.on("error", reject).end();
+  });
+  return () => Array.from(received.matchAll(/^data: (.*)$/gm), ([, data = ""]) => JSON.parse(data));
 }

@@ -115,6 +115,10 @@ export function createPostgresRunStore(
       const removed = new Set(rows.map((row) => row["id"]));
       return expired.filter(({ id }) => removed.has(id));
     },
+    async listVersions() {
+      const rows = await database.query({ text: VERSIONS });
+      return new Map(rows.map(({ id, version }) => [String(id), String(version)]));
+    },
   };
 }
 
@@ -154,6 +158,11 @@ select r.id, r.head, r.bytes, r.changed_at, r.queue, r.tenant, r.dispatch, r.pro
       (select max(s.seq) from skillet.lines s where s.run = r.id and s.kind = 'step'), 0))
   ) end as lines
 from skillet.runs r`;
+
+/** A run changes with its lines, its queue and the end of its lease. */
+const VERSIONS = `
+select r.id, concat_ws(' ', r.changed_at, r.bytes, r.dispatch, r.is_cancelled, ${IS_LEASED}) as version
+from skillet.runs r order by r.changed_at desc limit 200`;
 
 /** A database, or a transaction of it. */
 interface RunReader {

@@ -1,5 +1,6 @@
-import { type FSWatcher, watch } from "node:fs";
+import { type FSWatcher, statSync, watch } from "node:fs";
 import { join } from "node:path";
+import type { RunStore } from "../../store/runs.ts";
 
 /** What the page shows and may have changed. The page reads it again. */
 export const CHANGE_TYPES = ["skills", "runs", "approvals", "evals", "statistics"] as const;
@@ -59,27 +60,29 @@ const STORES: readonly { folder?: string; file: RegExp; types: readonly ChangeTy
 ];
 
 /**
- * Watches the stores of `~/.skillet`. Contract: never throws; without a watcher, because the system has no more, the caller's own checks
- * find changes later.
+ * Watches the stores of `~/.skillet`. `refresh` looks for folders that were created, removed or replaced since. Contract: never throws;
+ * without a watcher, because the system has no more, the caller's own checks find changes later.
  */
 export function watchStores(home: string, feed: ChangeFeed): { refresh(): void; close(): void } {
-  const watchers = new Map<string, FSWatcher>();
+  const watchers = new Map<string, { watcher: FSWatcher; identity: string }>();
   const open = (folder: string) => {
-    const path = folder === "" ? home : join(home, folder);
-    if (watchers.has(folder)) return;
+    const path = join(home, folder);
+    const identity = readIdentity(path);
+    if (watchers.get(folder)?.identity === identity) return;
+    // A watcher follows the folder that it was opened for, also when another one has its path.
+    close(folder);
+    if (identity === undefined) return;
     try {
       const watcher = watch(path, { persistent: false }, (event, name) => {
-        // A removed folder is watched again when it is back.
-        if (event === "rename" && name === folder) close(folder);
         if (name !== null) report(folder, name);
-        if (folder === "" && event === "rename") refresh();
+        if (event === "rename") refresh();
       });
       watcher.on("error", () => close(folder));
-      watchers.set(folder, watcher);
-    } catch {} // It does not exist yet.
+      watchers.set(folder, { watcher, identity });
+    } catch {} // It was removed just now.
   };
   const close = (folder: string) => {
-    watchers.get(folder)?.close();
+    watchers.get(folder)?.watcher.close();
     watchers.delete(folder);
   };
   const report = (folder: string, name: string) => {
@@ -89,7 +92,7 @@ export function watchStores(home: string, feed: ChangeFeed): { refresh(): void; 
     }
   };
   const refresh = () => {
-    for (const folder of ["", ...STORES.map((row) => row.folder ?? "")]) open(folder);
+    for (const folder of new Set(["", ...STORES.map((row) => row.folder ?? "")])) open(folder);
   };
   refresh();
   return {
@@ -98,4 +101,48 @@ export function watchStores(home: string, feed: ChangeFeed): { refresh(): void; 
       for (const folder of [...watchers.keys()]) close(folder);
     },
   };
+}
+
+/** The number of a folder is used again after it was removed, so its time is part of the identity. */
+function readIdentity(path: string): string | undefined {
+  try {
+    const { ino, birthtimeMs } = statSync(path);
+    return `${ino} ${birthtimeMs}`;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Returns a function that compares the runs of a store that other machines write to, and reports those that changed since it was called
+ * before. It reads nothing while no page is open, and nothing of a store whose files are watched.
+ */
+export function createRunPoll(
+  { runs }: { runs: Pick<RunStore, "listVersions"> },
+  feed: ChangeFeed,
+): () => Promise<void> {
+  let known: ReadonlyMap<string, string> | undefined;
+  let isBusy = false;
+  return async () => {
+    if (!feed.hasSubscribers()) known = undefined;
+    if (isBusy || !feed.hasSubscribers()) return;
+    isBusy = true;
+    try {
+      const versions = await runs.listVersions?.();
+      if (versions === undefined) return;
+      const changed = [...versions].filter(([id, version]) => known?.get(id) !== version).map(([id]) => id);
+      // The page may have read the runs before the first look.
+      if (known === undefined) reportRuns(feed, []);
+      else if (changed.length > 0 || known.size > versions.size) reportRuns(feed, changed);
+      known = versions;
+    } catch {
+      // The server is unavailable: the next look reports what changed.
+    } finally {
+      isBusy = false;
+    }
+  };
+}
+
+function reportRuns(feed: ChangeFeed, ids: readonly string[]): void {
+  for (const type of ["runs", "approvals"] as const) feed.report(type, ids);
 }

@@ -9,6 +9,7 @@ import { skillet } from "../../support/command.ts";
 import { createMachine as createPayingMachine, detach, startWorld, viewEngine } from "../../support/engine-scene.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
+import { followChanges, startStudio } from "../../support/studio.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const ID = "20260102-030405-0a1b2c3d";
@@ -31,7 +32,8 @@ describe.skipIf(!HAS_POSTGRES)("skillet with an engine", () => {
     const home = temporaryFolder();
     mkdirSync(join(home, ".skillet"));
     writeFileSync(join(home, ".skillet/config.toml"), '[engine]\nurl = "env:ENGINE_URL"\n');
-    return (...args: string[]) => skillet(args, { env: { HOME: home, ENGINE_URL: url } });
+    const run: Run = (args, options = {}) => skillet(args, { ...options, env: { HOME: home, ENGINE_URL: url } });
+    return Object.assign((...args: string[]) => run(args), { run });
   };
 
   it("[E-21] approves, denies, cancels and shows runs from a machine without skills and models", async () => {
@@ -58,6 +60,39 @@ describe.skipIf(!HAS_POSTGRES)("skillet with an engine", () => {
     expect(await machine("cancel", "0a1b2c3d")).toMatchObject({ code: 0 });
     expect((await store.find(ID)).state).toBe("cancelled");
     expect(await machine("resume", "99999999")).toMatchObject({ code: 1, stderr: expect.stringContaining("mailer") });
+    await database.close();
+  });
+
+  it("[V-05] shows runs of other machines in the page of studio while they change", async () => {
+    const url = await server.createEngine();
+    const machine = createMachine(url);
+    const database = await openDatabase({ url });
+    const store = createPostgresRunStore(database);
+    const studio = await startStudio(machine.run);
+    const send = await studio.open();
+    expect((await send("/api/runs")).json).toMatchObject({ runs: [], total: 0 });
+    const changes = await followChanges(studio.url, send);
+    const named = () => changes().flatMap(({ type, names }) => (type === "runs" ? names : []));
+    const run = { head: { id: ID, kind: "use", skill: "mailer", task: "send it" } as const, request: {} };
+    const journal = await store.create(run);
+    await waitFor(() => expect(named()).toContain(ID));
+    await waitFor(async () =>
+      expect((await send("/api/runs")).json.runs).toMatchObject([{ id: ID, state: "running" }]),
+    );
+    const known = changes().length;
+    await journal.ask("approval:1", REQUEST);
+    await journal.close();
+    await waitFor(() =>
+      expect(
+        changes()
+          .slice(known)
+          .map(({ type }) => type),
+      ).toContain("approvals"),
+    );
+    await waitFor(async () => expect((await send("/api/approvals")).json.waiting).toMatchObject([{ id: ID }]));
+    expect((await send(`/api/runs/${ID}`)).json).toEqual(
+      JSON.parse((await machine("runs", "show", ID, "--json")).stdout),
+    );
     await database.close();
   });
 
