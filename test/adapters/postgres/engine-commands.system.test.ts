@@ -72,6 +72,8 @@ describe.skipIf(!HAS_POSTGRES)("skillet with an engine", () => {
     const send = await studio.open();
     expect((await send("/api/runs")).json).toMatchObject({ runs: [], total: 0 });
     const changes = await followChanges(studio.url, send);
+    // The first look: the page reads everything again, as it may have read the runs before it.
+    await waitFor(() => expect(changes()).toContainEqual({ type: "runs", names: [] }));
     const named = () => changes().flatMap(({ type, names }) => (type === "runs" ? names : []));
     const run = { head: { id: ID, kind: "use", skill: "mailer", task: "send it" } as const, request: {} };
     const journal = await store.create(run);
