@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
+import { sampleRows } from "../support/sample-steps.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -38,7 +39,7 @@ const PLAIN = {
   [`${MAIL}/toolsets/index.ts`]: toolsetOf({ send: 'return "mail of " + args.input;' }),
 };
 
-describe.each(ERAS)("loading a skill with a toolset, for a client of %s", (era) => {
+describe.each(sampleRows(ERAS, 1))("loading a skill with a toolset, for a client of %s", (era) => {
   it("gives the instructions while the toolset is still being imported, then lists its tools", async () => {
     const { scene, release, isBlocked } = await blockedMail();
     const { call, tools, changes } = await connectTo(servingOf(scene), { era, name: "claude-code" });

@@ -5,6 +5,7 @@ import { skillText } from "../support/folder.ts";
 import { ERAS } from "../support/mcp-client.ts";
 import { placeWith } from "../support/mcp-process.ts";
 import { oauthIssuer } from "../support/oauth-issuer.ts";
+import { sampleRows } from "../support/sample-steps.ts";
 import { codeOf, teamServer } from "../support/team-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -129,41 +130,45 @@ describe("access tokens of an issuer", () => {
   );
 });
 
-describe.each(ERAS)("a server that accepts access tokens, for clients of %s", { timeout: 120_000 }, (era) => {
-  it("[E-35] names its issuer to clients without a token, and serves those with one", async () => {
-    const issuer = await oauthIssuer();
-    const config = `[server]\npublic_url = "${RESOURCE}"\n[server.oauth]\nissuer = "${issuer.issuer}"\n`;
-    const server = await teamServer(
-      placeWith({
-        "home/.skillet/skills/notes/SKILL.md": skillText("notes"),
-        "home/.skillet/config.toml": config,
-      }),
-    );
-    const refused = await server.send("/mcp", { method: "POST" });
-    expect(refused.status).toBe(401);
-    const [, address = ""] = /resource_metadata="([^"]+)"/.exec(refused.headers.get("www-authenticate") ?? "") ?? [];
-    expect(address).toBe("https://skills.example.com/.well-known/oauth-protected-resource/mcp");
-    const metadata = await server.send(new URL(address).pathname);
-    expect(await metadata.json()).toMatchObject({ resource: RESOURCE, authorization_servers: [issuer.issuer] });
-    const client = await server.connect(await issuer.sign({ aud: RESOURCE }), era);
-    expect((await client.call("load_skill", { skill: "notes" })).isError).toBe(false);
-    const wrong = await server.send("/mcp", { token: await issuer.sign({ aud: "other" }), method: "POST" });
-    expect([wrong.status, wrong.headers.get("www-authenticate")]).toEqual([
-      401,
-      expect.stringContaining('error="invalid_token"'),
-    ]);
-    const less = await issuer.sign({ aud: RESOURCE, scope: "load" });
-    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "use_skill", arguments: {} } };
-    const short = await server.send("/mcp", {
-      ...{ token: less, method: "POST", body: JSON.stringify(call) },
-      headers: { "content-type": "application/json", accept: "application/json, text/event-stream" },
+describe.each(sampleRows(ERAS, 1))(
+  "a server that accepts access tokens, for clients of %s",
+  { timeout: 120_000 },
+  (era) => {
+    it("[E-35] names its issuer to clients without a token, and serves those with one", async () => {
+      const issuer = await oauthIssuer();
+      const config = `[server]\npublic_url = "${RESOURCE}"\n[server.oauth]\nissuer = "${issuer.issuer}"\n`;
+      const server = await teamServer(
+        placeWith({
+          "home/.skillet/skills/notes/SKILL.md": skillText("notes"),
+          "home/.skillet/config.toml": config,
+        }),
+      );
+      const refused = await server.send("/mcp", { method: "POST" });
+      expect(refused.status).toBe(401);
+      const [, address = ""] = /resource_metadata="([^"]+)"/.exec(refused.headers.get("www-authenticate") ?? "") ?? [];
+      expect(address).toBe("https://skills.example.com/.well-known/oauth-protected-resource/mcp");
+      const metadata = await server.send(new URL(address).pathname);
+      expect(await metadata.json()).toMatchObject({ resource: RESOURCE, authorization_servers: [issuer.issuer] });
+      const client = await server.connect(await issuer.sign({ aud: RESOURCE }), era);
+      expect((await client.call("load_skill", { skill: "notes" })).isError).toBe(false);
+      const wrong = await server.send("/mcp", { token: await issuer.sign({ aud: "other" }), method: "POST" });
+      expect([wrong.status, wrong.headers.get("www-authenticate")]).toEqual([
+        401,
+        expect.stringContaining('error="invalid_token"'),
+      ]);
+      const less = await issuer.sign({ aud: RESOURCE, scope: "load" });
+      const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "use_skill", arguments: {} } };
+      const short = await server.send("/mcp", {
+        ...{ token: less, method: "POST", body: JSON.stringify(call) },
+        headers: { "content-type": "application/json", accept: "application/json, text/event-stream" },
+      });
+      expect([short.status, short.headers.get("www-authenticate")]).toEqual([
+        403,
+        expect.stringContaining('error="insufficient_scope", scope="use"'),
+      ]);
+      // The tokens of people still count beside it.
+      const { token } = await server.createToken("bob");
+      expect(codeOf(await (await server.connect(token, era)).call("load_skill", { skill: "notes" }))).toBeUndefined();
     });
-    expect([short.status, short.headers.get("www-authenticate")]).toEqual([
-      403,
-      expect.stringContaining('error="insufficient_scope", scope="use"'),
-    ]);
-    // The tokens of people still count beside it.
-    const { token } = await server.createToken("bob");
-    expect(codeOf(await (await server.connect(token, era)).call("load_skill", { skill: "notes" }))).toBeUndefined();
-  });
-});
+  },
+);

@@ -9,6 +9,7 @@ import { skillText, writeFiles } from "../support/folder.ts";
 import { asClient, type Called, type Era, type McpClient, negotiation } from "../support/mcp-client.ts";
 import { environment, mcpProcess, type Place, placeWith, startOf } from "../support/mcp-process.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
+import { sampleRows } from "../support/sample-steps.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { modelConfig } from "../support/use.ts";
 
@@ -112,7 +113,7 @@ async function placeWithModel(files: Record<string, string>, turn: Turn, config 
   return placeWith({ [CONFIG]: `${model}\n${config}`, ...files });
 }
 
-describe.each(Object.entries(DOORS))(
+describe.each(sampleRows(Object.entries(DOORS), 2))(
   "a server that is running, over %s",
   { timeout: 120_000 },
   (_, { era, isStateless = false, open }) => {
@@ -156,7 +157,9 @@ describe.each(Object.entries(DOORS))(
   },
 );
 
-describe.each(Object.entries(DOORS).filter(([, { era }]) => era === "2025-11-25"))(
+const OLDER_DOORS = Object.entries(DOORS).filter(([, { era }]) => era === "2025-11-25");
+
+describe.each(sampleRows(OLDER_DOORS, 1))(
   "a server that is running, over %s",
   { timeout: 120_000 },
   (_, { era, open }) => {

@@ -18,6 +18,7 @@ import {
   running,
   startOf,
 } from "../support/mcp-process.ts";
+import { sampleRows } from "../support/sample-steps.ts";
 import { terminal } from "../support/terminal.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { useScene } from "../support/use.ts";
@@ -30,7 +31,7 @@ const MAIL = {
   [`${HOME}/mail/toolsets/index.ts`]: toolsetOf({ send: 'return "mail of " + args.input;' }),
 };
 
-describe.each(ERAS)("skillet serve, as a process of a client of %s", (era) => {
+describe.each(sampleRows(ERAS, 1))("skillet serve, as a process of a client of %s", (era) => {
   it("[P-18] lists a skill's tools while it is loaded, calls them, and ends with its client", async () => {
     const { client, call, tools, pid } = await processClient(placeWith(MAIL), { era });
     const before = await tools();
@@ -123,7 +124,7 @@ describe("a client that goes in the middle of a call", () => {
     "sends SIGINT": ({ child }) => child.kill("SIGINT"),
   };
 
-  it.each(Object.entries(WAYS))("and %s leaves no process of it behind", async (way, go) => {
+  it.each(sampleRows(Object.entries(WAYS), 2))("and %s leaves no process of it behind", async (way, go) => {
     const seconds = `71.${Object.keys(WAYS).indexOf(way)}25`;
     const server = await begun("nap", seconds);
     await waitFor(() => expect(running(`sleep ${seconds}`)).toHaveLength(1));
@@ -165,20 +166,27 @@ describe("a client that goes in the middle of a call", () => {
     expect((await found.runs.list()).map(({ state }) => state)).toEqual(["interrupted"]);
   });
 
-  it.each(["wait", "spin", "stuck"])("does not wait for a toolset's call that does not end: %s", async (tool) => {
-    for (const [index, way] of (tool === "stuck" ? ["closes stdin", "sends SIGTERM"] : ["closes stdin"]).entries()) {
-      const seconds = `76.${index}75`;
-      onTestFinished(() => {
-        for (const pid of running(`sleep ${seconds}`)) process.kill(pid, "SIGKILL");
-      });
-      const mark = join(temporaryFolder(), "begun");
-      const server = await begun(tool, seconds, `(await import("node:fs")).writeFileSync(${JSON.stringify(mark)}, "")`);
-      await waitFor(() => (tool === "stuck" ? running(`sleep ${seconds}`).length > 0 : existsSync(mark)));
-      WAYS[way]?.(server);
-      const { code, signal } = await server.ended;
-      expect(tool === "stuck" ? signal : code).toBe(tool === "stuck" ? "SIGTERM" : 0);
-    }
-  });
+  it.each(sampleRows(["wait", "spin", "stuck"], 2))(
+    "does not wait for a toolset's call that does not end: %s",
+    async (tool) => {
+      for (const [index, way] of (tool === "stuck" ? ["closes stdin", "sends SIGTERM"] : ["closes stdin"]).entries()) {
+        const seconds = `76.${index}75`;
+        onTestFinished(() => {
+          for (const pid of running(`sleep ${seconds}`)) process.kill(pid, "SIGKILL");
+        });
+        const mark = join(temporaryFolder(), "begun");
+        const server = await begun(
+          tool,
+          seconds,
+          `(await import("node:fs")).writeFileSync(${JSON.stringify(mark)}, "")`,
+        );
+        await waitFor(() => (tool === "stuck" ? running(`sleep ${seconds}`).length > 0 : existsSync(mark)));
+        WAYS[way]?.(server);
+        const { code, signal } = await server.ended;
+        expect(tool === "stuck" ? signal : code).toBe(tool === "stuck" ? "SIGTERM" : 0);
+      }
+    },
+  );
 
   it.each(ERAS)("over HTTP, in %s, leaves no process of it behind", async (era) => {
     const seconds = era === "2025-11-25" ? "73.125" : "73.25";

@@ -8,6 +8,7 @@ import { ERAS } from "../support/mcp-client.ts";
 import { placeWith } from "../support/mcp-process.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
 import { readAll } from "../support/read-all.ts";
+import { sampleRows } from "../support/sample-steps.ts";
 import { type TeamServer, teamServer } from "../support/team-server.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -69,7 +70,7 @@ async function startUse({ server, token }: { server: TeamServer; token: string }
 
 const CALL_WAIT = [{ tool: "run_skill_script", input: { skill: "worker", script: "wait.sh" } }];
 
-describe.each(ERAS)("a revocation, for clients of %s", { timeout: 120_000 }, (era) => {
+describe.each(sampleRows(ERAS, 1))("a revocation, for clients of %s", { timeout: 120_000 }, (era) => {
   it.each([
     ["trust.revoke", ["trust", "--revoke", "worker"], "untrusted"],
     ["skill.disable", ["disable", "worker"], "disabled"],

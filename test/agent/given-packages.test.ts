@@ -18,6 +18,7 @@ import {
   type ServedPackage,
   wheelOf,
 } from "../support/package-servers.ts";
+import { sampleRows } from "../support/sample-steps.ts";
 import { skilletProcess } from "../support/skillet-process.ts";
 
 const WORDS: ServedPackage = { name: "words", version: "2.1", files: { "words.py": "HELLO = 'hello'\n" } };
@@ -209,7 +210,7 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
       `${elsewhere.url}/files/words-2.1-py3-none-any.whl`,
     ];
     try {
-      for (const [at, url] of urls.entries()) {
+      for (const [at, url] of sampleRows(urls, 2).entries()) {
         index.serve(WORDS, GREETING, { name: `leads${at}`, version: "1.0", files: {}, requires: [`evil @ ${url}`] });
         const found = await scene(`[skills.x]\npython = ["leads${at}"]\n`, { "scripts/s.py": "" });
         const [refusal] = (await run(found, "s.py")).refusals;

@@ -8,6 +8,7 @@ import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
+import { IS_LONG } from "../support/sample-steps.ts";
 import { skilletProcess } from "../support/skillet-process.ts";
 import { openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
 
@@ -39,26 +40,30 @@ describe.each([
   ["root", false],
   ["an ordinary user", true],
 ] as const)("for %s", (_, isOrdinary) => {
-  it.each(CASES)("[Q-04] a page that %s loads does not run once it is changed", async (_way, page, file, text) => {
-    const root = realpathSync(temporaryFolder());
-    const mark = join(root, "project/ran");
-    writeFiles(root, {
-      "home/readme": "",
-      "project/skills/t/SKILL.md": skillText("t", { more: `toolsets: ["${file}:Tools"]\n` }),
-      [`project/skills/t/${file}`]: text(page),
-      [`project/skills/t/${page}`]: "// notes\n",
-    });
-    chmodSync(root, 0o755);
-    if (isOrdinary && process.getuid?.() === 0) execFileSync("chown", ["-R", String(ORDINARY_USER), root]);
-    const starting = { cwd: join(root, "project"), env: { HOME: join(root, "home") }, isOrdinary };
-    expect(await skilletProcess(["trust", "t", "--yes"], starting)).toMatchObject({ code: 0 });
-    const { stderr } = await skilletProcess(["call", "t.go"], starting);
-    expect(stderr).toContain(`${page} is imported, but its extension is not that of a module`);
-    writeFileSync(join(root, "project/skills/t", page), evilAt(mark));
-    const called = await skilletProcess(["call", "t.go"], starting);
-    expect(called.stderr).toContain(`differs from the trusted version: ${page} changed`);
-    expect([called.stdout.includes("EVIL"), existsSync(mark)]).toEqual([false, false]);
-  });
+  // In the gate one way for root and the other for a user: how a page is imported does not depend on who runs it.
+  it.each(IS_LONG ? CASES : [CASES[Number(isOrdinary)] as (typeof CASES)[number]])(
+    "[Q-04] a page that %s loads does not run once it is changed",
+    async (_way, page, file, text) => {
+      const root = realpathSync(temporaryFolder());
+      const mark = join(root, "project/ran");
+      writeFiles(root, {
+        "home/readme": "",
+        "project/skills/t/SKILL.md": skillText("t", { more: `toolsets: ["${file}:Tools"]\n` }),
+        [`project/skills/t/${file}`]: text(page),
+        [`project/skills/t/${page}`]: "// notes\n",
+      });
+      chmodSync(root, 0o755);
+      if (isOrdinary && process.getuid?.() === 0) execFileSync("chown", ["-R", String(ORDINARY_USER), root]);
+      const starting = { cwd: join(root, "project"), env: { HOME: join(root, "home") }, isOrdinary };
+      expect(await skilletProcess(["trust", "t", "--yes"], starting)).toMatchObject({ code: 0 });
+      const { stderr } = await skilletProcess(["call", "t.go"], starting);
+      expect(stderr).toContain(`${page} is imported, but its extension is not that of a module`);
+      writeFileSync(join(root, "project/skills/t", page), evilAt(mark));
+      const called = await skilletProcess(["call", "t.go"], starting);
+      expect(called.stderr).toContain(`differs from the trusted version: ${page} changed`);
+      expect([called.stdout.includes("EVIL"), existsSync(mark)]).toEqual([false, false]);
+    },
+  );
 });
 
 /** A workspace's skill `x`, trusted as it is. */

@@ -167,12 +167,14 @@ describe("the prefix and the suffix", () => {
       const skills = cuedSkills(300).map(({ name, description, whenToUse }) =>
         defineSkill({ name, description, instructions: "Do it.", frontmatter: whenToUse ? { when_to_use: whenToUse } : {} }));
       const hash = createHash("sha256");
-      for (const size of [60, 300])
+      for (const size of [60, 300]) {
+        const catalog = await loadCatalog([createInlineSource(skills.slice(0, size))]);
         for (const query of ${JSON.stringify(QUERIES)}) {
-          const { prefix, suffix, text } = await disclose(await loadCatalog([createInlineSource(skills.slice(0, size))]), query);
+          const { prefix, suffix, text } = await disclose(catalog, query);
           if (!text.includes(skills[0].name)) throw new Error("the first skill is not in the text");
           hash.update(JSON.stringify([prefix, suffix, text]));
         }
+      }
       console.log(hash.digest("hex"));`;
     const cwd = temporaryFolder({ "program.mjs": program });
     const others = (process.env["SKILLET_OTHER_NODES"] ?? "")

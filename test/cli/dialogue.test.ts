@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
+import { sampleRows } from "../support/sample-steps.ts";
 import { type Terminal, terminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -222,11 +223,12 @@ describe("the terminal of a dialogue", () => {
     expectRestored(opened);
   });
 
-  it.each([
+  const signals = [
+    ["SIGQUIT", 131],
     ["SIGTERM", 143],
     ["SIGHUP", 129],
-    ["SIGQUIT", 131],
-  ] as const)(
+  ] as const;
+  it.each(sampleRows(signals, 1))(
     "is as it was after %s, which ends the program at its prompt and during an answer",
     async (name, code) => {
       const waiting = await dialogue([]);

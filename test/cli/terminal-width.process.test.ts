@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../support/folder.ts";
+import { sampleRows } from "../support/sample-steps.ts";
 import { terminal } from "../support/terminal.ts";
 
 const PROSE =
@@ -8,7 +9,7 @@ const COMMAND = 'grep -E "^(error|warning): [a-z ]+ in line [0-9]+$" report.txt'
 const CODE = `echo ${"long ".repeat(20).trim()}`;
 const BODY = `${PROSE}\n\nSearch with \`${COMMAND}\` in it.\n\n~~~sh\n${CODE}\n~~~\n`;
 
-describe.each([80, 60])("at a terminal of %d columns", (columns) => {
+describe.each(sampleRows([80, 60], 1))("at a terminal of %d columns", (columns) => {
   it("wraps what `trust` shows between words", async () => {
     const cwd = temporaryFolder({ "skills/report/SKILL.md": `---\ndescription: Compares reports.\n---\n\n${BODY}` });
     const home = temporaryFolder();

@@ -7,6 +7,7 @@ export const IS_LONG = process.env["SKILLET_TEST_LONG"] !== undefined;
  */
 export function sampleSteps(count: number, size: number, isAll = IS_LONG): number[] {
   if (isAll || count <= size) return Array.from({ length: count }, (_, index) => index + 1);
+  if (size === 1) return [count];
   const random = createRandom(count);
   const width = (count - 2) / (size - 2);
   const between = Array.from({ length: size - 2 }, (_, part) => 2 + Math.floor((part + random()) * width));

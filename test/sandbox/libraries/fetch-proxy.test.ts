@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../support/folder.ts";
 import type { ServedPackage } from "../../support/package-servers.ts";
 import { WITH_BUILT } from "../../support/program.ts";
+import { sampleRows } from "../../support/sample-steps.ts";
 import { type FetchOutcome, type FetchScenario, LISTENERS } from "./isolated-fetch.ts";
 
 const start = promisify(execFile);
@@ -58,7 +59,7 @@ const PRIVATE = [
 ] as const;
 
 describe("npm that fetches packages", { timeout: 60_000 }, () => {
-  it.each(PRIVATE)("[Q-29] requests no dependency that is a tarball at %s", async (origin, host) => {
+  it.each(sampleRows(PRIVATE, 2))("[Q-29] requests no dependency that is a tarball at %s", async (origin, host) => {
     const outcome = await fetchAlone({ kind: "npm", wanted: "lines", packages: [dependsOn(`${origin}/evil.tgz`)] });
     expect(outcome).toMatchObject({ problem: refusal(host), locked: [], connections: {} });
   });
@@ -83,11 +84,16 @@ describe("npm that fetches packages", { timeout: 60_000 }, () => {
     expect(outcome).toMatchObject({ problem: refusal("10.1.2.3:80"), connections: {} });
   });
 
-  it.each([
-    ["/lines", "http://127.0.0.1:8001/lines", "127.0.0.1:8001"],
-    ["/lines/-/lines-1.0.0.tgz", "http://169.254.169.254/lines-1.0.0.tgz", "169.254.169.254:80"],
-    ["/lines/-/lines-1.0.0.tgz", "http://[::1]:8001/lines-1.0.0.tgz", "[::1]:8001"],
-  ])("[Q-29] does not follow a redirect of %s to %s", async (path, to, host) => {
+  it.each(
+    sampleRows(
+      [
+        ["/lines", "http://127.0.0.1:8001/lines", "127.0.0.1:8001"],
+        ["/lines/-/lines-1.0.0.tgz", "http://169.254.169.254/lines-1.0.0.tgz", "169.254.169.254:80"],
+        ["/lines/-/lines-1.0.0.tgz", "http://[::1]:8001/lines-1.0.0.tgz", "[::1]:8001"],
+      ],
+      2,
+    ),
+  )("[Q-29] does not follow a redirect of %s to %s", async (path, to, host) => {
     const packages = [plain("lines")];
     const outcome = await fetchAlone({ kind: "npm", wanted: "lines", packages, redirects: { [path]: to } });
     expect(outcome).toMatchObject({ problem: refusal(host), connections: {} });
@@ -104,27 +110,37 @@ describe("npm that fetches packages", { timeout: 60_000 }, () => {
     expect(outcome).toMatchObject({ problem: { code: "library-unresolved" }, connections: {} });
   });
 
-  it.each([
-    ["NPM_CONFIG_NOPROXY has", { env: { NPM_CONFIG_NOPROXY: "127.0.0.1" } }],
-    ["NO_PROXY and .npmrc have", { env: { NO_PROXY: "*,127.0.0.1" }, configuration: "noproxy=127.0.0.1\n" }],
-  ])("[Q-29] requests no private address, whatever %s", async (_, more) => {
+  it.each(
+    sampleRows(
+      [
+        ["NPM_CONFIG_NOPROXY has", { env: { NPM_CONFIG_NOPROXY: "127.0.0.1" } }],
+        ["NO_PROXY and .npmrc have", { env: { NO_PROXY: "*,127.0.0.1" }, configuration: "noproxy=127.0.0.1\n" }],
+      ],
+      1,
+    ),
+  )("[Q-29] requests no private address, whatever %s", async (_, more) => {
     const packages = [dependsOn("http://127.0.0.1:8001/evil.tgz")];
     const outcome = await fetchAlone({ kind: "npm", wanted: "lines", packages, ...more });
     expect(outcome).toMatchObject({ problem: refusal("127.0.0.1:8001"), connections: {} });
   });
 
-  it.each<[string, Partial<FetchScenario>]>([
-    ["by IPv6", { indexHost: "::1" }],
-    ["by a name with a private address", { indexHost: "10.1.2.3", indexUrl: "http://inside.example:PORT/" }],
-    [
-      "with a token in .npmrc",
-      {
-        indexUrl: "",
-        configuration: "registry=INDEX\n//127.0.0.1:PORT/:_authToken=abc\n",
-        authorization: "Bearer abc",
-      },
-    ],
-  ])("[S-45] reaches the registry that the user configured %s", async (_, { indexUrl = "INDEX", ...more }) => {
+  it.each(
+    sampleRows<[string, Partial<FetchScenario>]>(
+      [
+        ["by IPv6", { indexHost: "::1" }],
+        ["by a name with a private address", { indexHost: "10.1.2.3", indexUrl: "http://inside.example:PORT/" }],
+        [
+          "with a token in .npmrc",
+          {
+            indexUrl: "",
+            configuration: "registry=INDEX\n//127.0.0.1:PORT/:_authToken=abc\n",
+            authorization: "Bearer abc",
+          },
+        ],
+      ],
+      2,
+    ),
+  )("[S-45] reaches the registry that the user configured %s", async (_, { indexUrl = "INDEX", ...more }) => {
     const fileAt = `${indexUrl || "INDEX"}lines/-/lines-1.0.0.tgz`;
     const packages = [plain("lines", { fileAt })];
     const outcome = await fetchAlone({ kind: "npm", wanted: "lines", packages, indexUrl, ...more });
@@ -182,7 +198,7 @@ describe("npm that fetches packages", { timeout: 60_000 }, () => {
 });
 
 describe("pip that fetches packages", { timeout: 60_000 }, () => {
-  it.each(PRIVATE)("[Q-29] requests no file that the index has at %s", async (origin, host) => {
+  it.each(sampleRows(PRIVATE, 2))("[Q-29] requests no file that the index has at %s", async (origin, host) => {
     const packages = [plain("lines", { fileAt: `${origin}/lines-1.0.0-py3-none-any.whl` })];
     const outcome = await fetchAlone({ kind: "python", wanted: "lines", packages });
     expect(outcome).toMatchObject({ problem: refusal(host), locked: [], connections: {} });
@@ -194,15 +210,20 @@ describe("pip that fetches packages", { timeout: 60_000 }, () => {
     expect(outcome).toMatchObject({ problem: { code: "library-unresolved" }, locked: [], connections: {} });
   });
 
-  it.each([
-    ["/simple/lines/", "http://127.0.0.1:8001/simple/lines/", "127.0.0.1:8001"],
-    [
-      "/simple/lines/lines-1.0.0-py3-none-any.whl",
-      "http://169.254.169.254/lines-1.0.0-py3-none-any.whl",
-      "169.254.169.254:80",
-    ],
-    ["/simple/lines/lines-1.0.0-py3-none-any.whl", "http://[::1]:8001/lines-1.0.0-py3-none-any.whl", "[::1]:8001"],
-  ])("[Q-29] does not follow a redirect of %s to %s", async (path, to, host) => {
+  it.each(
+    sampleRows(
+      [
+        ["/simple/lines/", "http://127.0.0.1:8001/simple/lines/", "127.0.0.1:8001"],
+        [
+          "/simple/lines/lines-1.0.0-py3-none-any.whl",
+          "http://169.254.169.254/lines-1.0.0-py3-none-any.whl",
+          "169.254.169.254:80",
+        ],
+        ["/simple/lines/lines-1.0.0-py3-none-any.whl", "http://[::1]:8001/lines-1.0.0-py3-none-any.whl", "[::1]:8001"],
+      ],
+      2,
+    ),
+  )("[Q-29] does not follow a redirect of %s to %s", async (path, to, host) => {
     const outcome = await fetchAlone({
       kind: "python",
       wanted: "lines",
@@ -218,27 +239,43 @@ describe("pip that fetches packages", { timeout: 60_000 }, () => {
     expect(outcome).toMatchObject({ problem: { code: "library-unresolved" }, connections: {} });
   });
 
-  it.each([
-    ["NO_PROXY", { env: { NO_PROXY: "*", no_proxy: "127.0.0.1" } }],
-    ["PIP_PROXY and pip.conf", { env: { pip_proxy: "" }, configuration: "[download]\nproxy =\n[global]\nproxy =\n" }],
-  ])("[Q-29] requests no private address, whatever %s has", async (_, more) => {
+  it.each(
+    sampleRows(
+      [
+        ["NO_PROXY", { env: { NO_PROXY: "*", no_proxy: "127.0.0.1" } }],
+        [
+          "PIP_PROXY and pip.conf",
+          { env: { pip_proxy: "" }, configuration: "[download]\nproxy =\n[global]\nproxy =\n" },
+        ],
+      ],
+      1,
+    ),
+  )("[Q-29] requests no private address, whatever %s has", async (_, more) => {
     const packages = [plain("lines", { fileAt: "http://127.0.0.1:8001/lines-1.0.0-py3-none-any.whl" })];
     const outcome = await fetchAlone({ kind: "python", wanted: "lines", packages, ...more });
     expect(outcome).toMatchObject({ problem: refusal("127.0.0.1:8001"), connections: {} });
   });
 
-  it.each<[string, Partial<FetchScenario>]>([
-    ["by IPv6", { indexHost: "::1" }],
-    ["with a password", { indexUrl: "http://me:secret@127.0.0.1:PORT/simple/", authorization: "Basic bWU6c2VjcmV0" }],
-    [
-      "in pip.conf, by a name with a private address",
-      {
-        indexHost: "10.1.2.3",
-        indexUrl: "",
-        configuration: "[global]\nindex-url = http://inside.example:PORT/simple/\ntrusted-host = inside.example\n",
-      },
-    ],
-  ])("[S-45] reaches the index that the user configured %s", async (_, more) => {
+  it.each(
+    sampleRows<[string, Partial<FetchScenario>]>(
+      [
+        ["by IPv6", { indexHost: "::1" }],
+        [
+          "with a password",
+          { indexUrl: "http://me:secret@127.0.0.1:PORT/simple/", authorization: "Basic bWU6c2VjcmV0" },
+        ],
+        [
+          "in pip.conf, by a name with a private address",
+          {
+            indexHost: "10.1.2.3",
+            indexUrl: "",
+            configuration: "[global]\nindex-url = http://inside.example:PORT/simple/\ntrusted-host = inside.example\n",
+          },
+        ],
+      ],
+      2,
+    ),
+  )("[S-45] reaches the index that the user configured %s", async (_, more) => {
     const packages = [plain("lines", { requires: ["words"] }), plain("words")];
     const outcome = await fetchAlone({ kind: "python", wanted: "lines", packages, ...more });
     expect(outcome).toMatchObject({ locked: ["lines@1.0.0", "words@1.0.0"], connections: {} });
