@@ -1,7 +1,6 @@
 import { isInvocableBy, type Skill } from "../skill/skill.ts";
 import { estimateTokens, formatCount } from "../util/text.ts";
 import { type Catalog, DISCLOSURE_DEFAULTS, type DisclosureMode } from "./catalog.ts";
-import { type DisclosureExplanation, explainMatches } from "./explain-matches.ts";
 import { isListIntent } from "./list-intents.ts";
 import {
   type FittedListing,
@@ -63,8 +62,6 @@ export interface DiscloseOptions {
   isLoaded?: (skill: Skill) => boolean | Promise<boolean>;
   /** Set if skills with `context: fork` can run on their own: they are named, without instructions. */
   canFork?: boolean;
-  /** Set to get the reasons for each skill, as `skillet explain` prints them. Takes another match. */
-  explains?: boolean;
   /** The tool that finds skills which the text does not name. */
   search?: string;
   /** Returns the skill's folder as the model sees it. */
@@ -88,7 +85,12 @@ export interface Disclosure {
   suffix: string;
   /** An estimate. */
   tokens: number;
+  /** All matches, best first, with their reasons; also those that the text leaves out. At most ten match by words alone. */
   matches: readonly Match[];
+  /** True if more skills may match by their triggers. */
+  hasMore: boolean;
+  /** The skills that were matched: those that a model may know, without those of other packages in a monorepo. */
+  considered: readonly Skill[];
   /** The skills whose instructions are in the text. */
   shown: readonly Skill[];
   /** The skills in the shortlist, the best first. */
@@ -103,8 +105,6 @@ export interface Disclosure {
   omitted: OmittedParts;
   /** True if the query was longer than the part that is matched. */
   isCut: boolean;
-  /** The reasons for each skill, if `explains` is set. */
-  explanation?: DisclosureExplanation;
 }
 
 export type ListingCounts = Omit<FittedListing, "text">;
@@ -120,12 +120,6 @@ export interface OmittedParts {
 
 /** Decides by the query which text about the skills a model gets, and formats it. */
 export async function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Promise<Disclosure> {
-  const disclosure = await decideDisclosure(catalog, query, options);
-  if (!options.explains) return disclosure;
-  return { ...disclosure, explanation: await explainMatches(catalog, query, { ...options, ...disclosure }) };
-}
-
-async function decideDisclosure(catalog: Catalog, query: string, options: DiscloseOptions): Promise<Disclosure> {
   const {
     isVisible = () => true,
     maxSkills = DISCLOSURE_DEFAULTS.maxSkills,
@@ -139,12 +133,17 @@ async function decideDisclosure(catalog: Catalog, query: string, options: Disclo
   if (options.mode === "static") return discloseStatically(visible, options);
   const context = { recent, files, isVisible: isForModel, isCallable };
   const matcher = getMatcher(catalog);
-  const { matches, hasMore, rejected, isCut } = await matcher.match(query, { ...context, limit: 0 });
+  const wanted = options.tier;
+  const isListQuery = isListIntent(query, options.listIntents);
+  // The one match. It searches by words only where the result can be used.
+  const limit = options.shortlist === false || wanted === "none" || isListQuery ? 0 : MAX_BY_WORDS;
+  const found = await matcher.match(query, { ...context, bodies: true, limit });
+  const { hasMore, rejected, isCut } = found;
+  const matches = found.matches.filter(({ level }) => level !== "words");
   // Skills of other packages, whose files the query or the conversation names.
   const near = catalog.skills.filter((skill) => !isOfferedByDefault(skill) && isForModel(skill));
   const plain = visible.reduce((sum, skill) => sum + (matcher.triggered.has(skill) ? 0 : 1), 0);
-  const isAsking = isListIntent(query, options.listIntents) && matches[0]?.level !== "explicit";
-  const wanted = options.tier;
+  const isAsking = isListQuery && matches[0]?.level !== "explicit";
   const isListed =
     wanted === undefined ? plain > 0 || isAsking : wanted === "registry" || (wanted === "full" && plain > 0);
   const list = isListed && visible.length > 0 ? getListing(catalog, visible, options) : undefined;
@@ -167,11 +166,10 @@ async function decideDisclosure(catalog: Catalog, query: string, options: Disclo
       ? []
       : [
           ...selected,
-          ...(await selectShortlistMatches(tier, matches, full, options, async () => {
+          ...selectShortlistMatches(tier, matches, full, options, () => {
             const isNew = (match: Match) => !isSelectedMatch(match) && !near.includes(match.skill);
-            const found = (await matcher.match(query, { ...context, bodies: true })).matches.filter(isNew);
-            return selectShortlist(found, query, catalog.skills.length);
-          })),
+            return selectShortlist(found.matches.filter(isNew), query, catalog.skills.length);
+          }),
         ].slice(0, SHORTLIST_SIZE);
   const alone = isListFirst
     ? ""
@@ -180,7 +178,6 @@ async function decideDisclosure(catalog: Catalog, query: string, options: Disclo
     .filter((part) => part !== "")
     .join("\n");
   const suffix = formatSuffix({ first, named, full, room: budget * 4, isAfter: prefix !== "" });
-  const kept = new Set(suffix.named.map(({ skill }) => skill));
   const text = prefix + suffix.text;
   const { text: _, ...listed } = list ?? { text: "", whole: 0, shortened: 0, named: 0, left: 0 };
   return {
@@ -201,11 +198,9 @@ async function decideDisclosure(catalog: Catalog, query: string, options: Disclo
     prefix,
     suffix: suffix.text,
     tokens: estimateTokens(text),
-    matches: [
-      ...matches.filter(isSelectedMatch),
-      ...suffix.named,
-      ...matches.filter((match) => !isSelectedMatch(match) && !kept.has(match.skill)),
-    ],
+    matches: found.matches,
+    hasMore,
+    considered: near.length === 0 ? visible : [...visible, ...near],
     shown: full.shown,
     shortlist: suffix.named.map(({ skill }) => skill),
     mentioned: full.noted,
@@ -294,18 +289,21 @@ function isSameList<T>(a: readonly T[], b: readonly T[]): boolean {
   return a === b || (a.length === b.length && a.every((item, index) => item === b[index]));
 }
 
-/** Selects the word matches to name. Searches by words only where the result can be used. */
-async function selectShortlistMatches(
+/** The maximum number of matches by words alone. */
+export const MAX_BY_WORDS = 10;
+
+/** Selects the word matches to name. */
+function selectShortlistMatches(
   tier: Tier,
   matches: readonly Match[],
   { shown, noted }: FullText,
   { shortlist }: DiscloseOptions,
-  byWords: () => Promise<Shortlist>,
-): Promise<readonly Match[]> {
+  byWords: () => Shortlist,
+): readonly Match[] {
   if (shortlist === false || tier === "none") return [];
   const isOffered = matches.some(({ level, weight }) => level === "weak" && weight >= OFFERED_WEIGHT);
   const hasAll = tier === "registry" || (tier === "breadcrumb" && (shortlist === true || isOffered));
-  const { matches: found, isClear } = await byWords();
+  const { matches: found, isClear } = byWords();
   const isNew = ({ skill }: Match) => !shown.includes(skill) && !noted.includes(skill);
   if (hasAll) return found.slice(0, SHORTLIST_SIZE).filter(isNew);
   return isClear ? found.slice(0, 1).filter(isNew) : [];
@@ -369,6 +367,8 @@ function discloseStatically(skills: readonly Skill[], options: DiscloseOptions):
     suffix: "",
     tokens: estimateTokens(text),
     matches: [],
+    hasMore: false,
+    considered: skills,
     shown: [],
     shortlist: [],
     mentioned: [],

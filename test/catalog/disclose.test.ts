@@ -3,6 +3,7 @@ import { loadCatalog } from "../../src/catalog/catalog.ts";
 import { type DiscloseOptions, disclose, TIERS } from "../../src/catalog/disclose.ts";
 import { isListIntent, LIST_INTENT_PHRASES } from "../../src/catalog/list-intents.ts";
 import { formatPromptListing, formatPromptSection } from "../../src/catalog/listing.ts";
+import { getMatcher } from "../../src/catalog/search/matcher.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { estimateTokens } from "../../src/util/text.ts";
 import { temporaryFolder } from "../support/folder.ts";
@@ -15,34 +16,45 @@ const triggered = {
   plan: { keywords: ["plan"], body: "Plan it." },
 };
 
-describe("the explanation of a disclosure", () => {
+describe("the matches of a disclosure", () => {
   const skills = {
     ...triggered,
     notes: { description: "Writes meeting notes about a plan.", body: "Keep the aardvark." },
     party: { keywords: ["plan"], more: { triggers: { keywords: ["plan"], negative: ["party"] } } },
     secret: { keywords: ["plan"] },
   };
+  const options = { recent: ["plan"], isVisible: ({ name }: { name: string }) => name !== "secret" };
 
-  it("[T-09] has every match with its reasons, and what was left out", async () => {
-    const options = { explains: true, recent: ["plan"], isVisible: ({ name }: { name: string }) => name !== "secret" };
-    const { explanation, shown } = await told(skills, "plan the party", options);
-    const [first, ...others] = explanation?.matches ?? [];
-    expect(first).toMatchObject({ rank: 1, isShown: true, isRecent: true, level: "trigger" });
+  it("[T-09] have reasons, also those that the text leaves out, and the skills that a negative cue excludes", async () => {
+    const { matches, shown, rejected, considered, hasMore } = await told(skills, "plan the party", options);
+    const [first, ...others] = matches;
+    expect(first).toMatchObject({ level: "trigger" });
     expect(first?.skill).toBe(shown[0]);
     expect(first?.reasons.map(({ kind, text }) => [kind, text])).toContainEqual(["keyword", "plan"]);
-    expect(others.map(({ skill, level, isShown }) => [skill.name, level, isShown])).toEqual([
-      ["notes", "words", false],
+    expect(others.map(({ skill, level, reasons }) => [skill.name, level, reasons[0]?.text])).toEqual([
+      ["notes", "words", "plan"],
     ]);
-    expect(others[0]?.fields).toEqual([{ field: "description", words: ["plan"] }]);
-    expect(explanation?.rejected.map(({ skill, cue }) => [skill.name, cue])).toEqual([["party", "party"]]);
-    expect(explanation?.visible.map(({ name }) => name)).toEqual(["greet", "notes", "party", "plan"]);
-    expect(explanation?.hasMore).toBe(false);
+    expect(rejected.map(({ skill, cue }) => [skill.name, cue])).toEqual([["party", "party"]]);
+    expect(considered.map(({ name }) => name)).toEqual(["greet", "notes", "party", "plan"]);
+    expect(hasMore).toBe(false);
   });
 
-  it("is not made unless it is asked for, and changes no other part", async () => {
-    const [plain, explained] = [await told(skills, "plan it"), await told(skills, "plan it", { explains: true })];
-    expect(plain.explanation).toBeUndefined();
-    expect({ text: explained.text, tier: explained.tier }).toEqual({ text: plain.text, tier: plain.tier });
+  it("[T-09] come from one match, which searches by words only if words can matter", async () => {
+    const catalog = await catalogOf(skills);
+    const matcher = getMatcher(catalog);
+    const limits: unknown[] = [];
+    const { match } = matcher;
+    matcher.match = (query, given) => {
+      limits.push(given?.limit);
+      return match(query, given);
+    };
+    const disclosed = [
+      await disclose(catalog, "plan the party"),
+      await disclose(catalog, "list skills"),
+      await disclose(catalog, "plan the party", { shortlist: false }),
+    ];
+    expect(limits).toEqual([10, 0, 0]);
+    expect(disclosed.map(({ matches }) => matches.filter(({ level }) => level === "words").length)).toEqual([1, 0, 0]);
   });
 });
 

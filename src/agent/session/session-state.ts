@@ -344,8 +344,12 @@ export class SessionState {
     const disclosure = await discloseForHost(this.catalog, this.host, query, { context, options });
     for (const { name } of [...disclosure.shown, ...disclosure.mentioned].reverse()) this.#recent.note(name);
     for (const { name } of disclosure.shown) this.#disclosedSkills.add(name);
-    if (disclosure.matches.length > 0) {
-      const skills = disclosure.matches.map(({ skill }) => skill.name);
+    // Matches by words count only if the text names them.
+    const matched = disclosure.matches.filter(
+      ({ level, skill }) => level !== "words" || disclosure.shortlist.includes(skill),
+    );
+    if (matched.length > 0) {
+      const skills = matched.map(({ skill }) => skill.name);
       emitSessionEvent(this.host, {
         type: "skill-matched",
         skills,

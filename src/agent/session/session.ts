@@ -75,7 +75,6 @@ export interface SessionCallOptions extends CallOptions {
 /** Options for one query. They override the settings. */
 export type QueryOptions = Pick<
   DiscloseOptions,
-  | "explains"
   | "tier"
   | "files"
   | "shortlist"

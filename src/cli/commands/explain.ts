@@ -10,21 +10,17 @@ import {
 } from "../../agent/session/session-disclosure.ts";
 import { DISCLOSURE_DEFAULTS } from "../../catalog/catalog.ts";
 import type { ListingClient } from "../../catalog/client-listings.ts";
-import { type Disclosure, TIERS, type Tier } from "../../catalog/disclose.ts";
-import {
-  type DisclosureExplanation,
-  type ExplainedMatch,
-  MAX_EXPLAINED_BY_WORDS,
-} from "../../catalog/explain-matches.ts";
-import { isSelectedMatch, type MatchReason } from "../../catalog/search/matcher.ts";
+import { type Disclosure, MAX_BY_WORDS, TIERS, type Tier } from "../../catalog/disclose.ts";
+import { getMatcher, isSelectedMatch, type Match, type MatchReason } from "../../catalog/search/matcher.ts";
 import { MAX_QUERY_LENGTH, QUERY_CUT_NOTE } from "../../catalog/search/query.ts";
 import { readSearchableBody } from "../../catalog/search/search-index.ts";
 import type { WeakCause } from "../../catalog/search/trigger-weights.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { formatFix, SkillError } from "../../errors/problem.ts";
 import { stopsLoading } from "../../skill/diagnostics.ts";
-import type { Skill } from "../../skill/skill.ts";
+import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { estimateTokens, formatCount } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
@@ -134,7 +130,6 @@ async function readContextWindow(found: DiscoverResult): Promise<number | undefi
 }
 
 type ExplainFacts = Awaited<ReturnType<typeof collectExplainFacts>>;
-const NO_EXPLANATION: DisclosureExplanation = { matches: [], hasMore: false, visible: [], rejected: [] };
 
 async function collectExplainFacts(
   query: string,
@@ -144,7 +139,6 @@ async function collectExplainFacts(
   const files = options.file ?? [];
   const tellOptions = {
     toolsets: "there" as const, // As in a chat.
-    explains: true,
     files,
     ...(options.maxSkills === undefined ? {} : { maxSkills: parseWholeNumber(options.maxSkills, "--max-skills") }),
     ...(options.budget === undefined ? {} : { budget: parseWholeNumber(options.budget, "--budget") }),
@@ -155,9 +149,10 @@ async function collectExplainFacts(
     ...(options.tier === undefined ? {} : { tier: options.tier }),
   };
   const told: Disclosure = await discloseForHost(found.catalog, found, query, { context, options: tellOptions });
-  const { matches, hasMore, visible, rejected } = told.explanation ?? NO_EXPLANATION;
+  const { hasMore, rejected } = told;
+  const matches = await explainMatches(told, query, found, context.recent);
   const matched = new Set(matches.map(({ skill }) => skill));
-  const considered = new Set(visible);
+  const considered = new Set(told.considered);
   const hidden = found.catalog.skills.filter((skill) => !considered.has(skill) && !matched.has(skill));
   return {
     query: query.slice(0, MAX_QUERY_LENGTH),
@@ -170,7 +165,7 @@ async function collectExplainFacts(
       tellOptions.listingBudget ??
       getListingBudget(found.settings, context.contextWindow) ??
       DISCLOSURE_DEFAULTS.listingBudget,
-    visible: visible.length,
+    visible: told.considered.length,
     matches,
     notConsidered: [
       ...rejected.flatMap(({ skill, cue }) =>
@@ -186,6 +181,35 @@ async function collectExplainFacts(
   };
 }
 
+/** A match of a disclosure, with its place in the result. */
+interface ExplainedMatch extends Match {
+  /** From 1. */
+  rank: number;
+  /** True if its instructions are in the text. */
+  isShown: boolean;
+  isShortlisted: boolean;
+  /** True if it was used recently: that decides between equal matches. */
+  isRecent: boolean;
+  /** The query words in each of its fields. */
+  fields: readonly { field: string; words: readonly string[] }[];
+}
+
+function explainMatches(
+  { matches, shown, shortlist }: Disclosure,
+  query: string,
+  { catalog }: DiscoverResult,
+  recent: readonly string[],
+): Promise<ExplainedMatch[]> {
+  return mapAsync(matches.entries(), async ([index, match]) => ({
+    ...match,
+    rank: index + 1,
+    isShown: shown.includes(match.skill),
+    isShortlisted: shortlist.includes(match.skill),
+    isRecent: recent.includes(match.skill.name),
+    fields: await getMatcher(catalog).wordsIn(match.skill, query, { bodies: true }),
+  }));
+}
+
 function parseWholeNumber(text: string, option: string): number {
   if (/^\d{1,9}$/.test(text)) return Number(text);
   throw new SkillError("usage", {
@@ -197,6 +221,9 @@ function parseWholeNumber(text: string, option: string): number {
 function explainHidden(skill: Skill, found: DiscoverResult): string {
   const denial = findDenials(skill, found)[0] ?? findUnavailability(skill, found);
   if (denial) return `${denial.message}; ${formatFix(denial)}`;
+  const { belongsTo } = skill.origin;
+  if (belongsTo !== undefined && isInvocableBy("model", skill))
+    return `it is for files in ${belongsTo}, and the query names none of them (--file)`;
   return "only users can call it by name (disable-model-invocation)";
 }
 
@@ -220,7 +247,7 @@ export function toExplainJson({ told, ...facts }: ExplainFacts) {
 export function explainSkill(facts: ExplainFacts, skill: Skill) {
   const match = facts.matches.find((candidate) => candidate.skill.name === skill.name);
   const hidden = facts.notConsidered.find((candidate) => candidate.name === skill.name);
-  const isFull = facts.matches.filter(({ level }) => level === "words").length === MAX_EXPLAINED_BY_WORDS;
+  const isFull = facts.matches.filter(({ level }) => level === "words").length === MAX_BY_WORDS;
   const missing = facts.hasMore
     ? "it does not match, or 100 other skills match better"
     : `none of its triggers is in the query${isFull ? ", and the text of other skills matches better" : ", and none of its words"}`;
