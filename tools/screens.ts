@@ -1,14 +1,14 @@
-// Writes the pictures of the README from what the built program prints at a terminal. `npm run screens` writes them, a test compares them.
+// Writes the terminal recordings of the README and the docs from the built program. `npm run screens` writes them, a test compares them.
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { PROJECT, putFolders, SCENES, type Scene } from "./screens/scenes.ts";
-import { svgOf } from "./screens/svg.ts";
-import { atTerminal, type Piece, rowsOf } from "./screens/terminal.ts";
+import { type Row, renderTerminal } from "./screens/svg.ts";
+import { atTerminal, rowsOf } from "./screens/terminal.ts";
 
 const root = join(import.meta.dirname, "..");
 
-/** What differs from run to run and from machine to machine, and what stands in a picture for it. */
+/** The replacements of text that differs between runs and machines. */
 const STEADY: readonly [RegExp, string][] = [
   [/\b\d+\.\d s\b/g, "0.2 s"],
   [/(Time {2,}).*/g, "$12026-11-16 09:41 UTC"],
@@ -25,7 +25,7 @@ const STEADY: readonly [RegExp, string][] = [
   [/head sha256:[0-9a-f\s]{64,}/g, "head sha256:2527294051a3b952be88c93b719d45f6c1dbd27a7200ddd85ddbd76142cf3eef"],
 ];
 
-/** A picture for each scene, by its path. */
+/** Returns the recording of each scene, by its path. */
 export async function screens(): Promise<Record<string, string>> {
   const pictures = Object.entries(SCENES).map(
     async ([name, scene]) => [`docs/screens/${name}.svg`, await pictureOf(scene)] as const,
@@ -49,24 +49,26 @@ async function pictureOf(scene: Scene): Promise<string> {
     const PATH = [join(home, "bin"), dirname(process.execPath), process.env["PATH"]].join(":");
     const env = { PATH, HOME: home, TERM: "xterm", LANG: "C.UTF-8", OLLAMA_HOST: "127.0.0.1:1" };
     for (const line of scene.before ?? []) await atTerminal({ line, cwd, env });
-    const rows: Piece[][] = [];
+    const rows: Row[] = [];
     for (const { line, typed = [] } of scene.shown) {
       const written = await atTerminal({ line, cwd, env, typed });
-      rows.push(promptOf(line), ...rowsOf(steady(written.replaceAll(home, "/home/you"))));
-      while (rows.at(-1)?.every(({ text }) => text.trim() === "")) rows.pop();
-      if (line !== scene.shown.at(-1)?.line) rows.push([]);
+      rows.push(createPrompt(line));
+      for (const pieces of rowsOf(steady(written.replaceAll(home, "/home/you")))) rows.push({ pieces });
+      while (rows.at(-1)?.pieces.every(({ text }) => text.trim() === "")) rows.pop();
+      if (line !== scene.shown.at(-1)?.line) rows.push({ pieces: [] });
     }
-    return svgOf(rows, scene.title);
+    return renderTerminal(rows, scene.title);
   } finally {
     rmSync(place, { recursive: true, force: true });
   }
 }
 
-function promptOf(line: string): Piece[] {
-  return [
+function createPrompt(line: string): Row {
+  const pieces: Row["pieces"] = [
     { text: "$ ", looks: ["green"] },
     { text: line, looks: ["bold"] },
   ];
+  return { pieces, isTyped: true };
 }
 
 function steady(written: string): string {
