@@ -4,9 +4,11 @@ import { type Problem, SkillError } from "../errors/problem.ts";
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
 import { EXIT, ReportedError } from "./command-definition.ts";
+import { findDocsLinks } from "./docs-links.ts";
 import {
   type CommandIo,
   createPrinter,
+  type LinkOf,
   printJson,
   printJsonLine,
   printProblem,
@@ -19,8 +21,10 @@ export async function main(given: readonly string[], terminal: CommandIo): Promi
   const argv = expandAlias(given);
   const former = findFormerSpelling(given);
   let code: number = EXIT.fine;
-  const stdout = createRecordingStream(terminal.stdout);
-  const io = { ...terminal, stdout: stdout.stream };
+  const linkOf = await findDocsLinks(terminal.env);
+  const stdout = createRecordingStream(terminal.stdout, linkOf);
+  const stderr = linkOf ? createRecordingStream(terminal.stderr, linkOf).stream : terminal.stderr;
+  const io = { ...terminal, stdout: stdout.stream, stderr };
   const program = await buildProgram(io, argv, (result) => {
     code = result;
   });
@@ -141,7 +145,10 @@ function readParsedOptions(command: Command): OutputOptions {
 }
 
 /** Wraps a stream and records if anything was written to it. */
-function createRecordingStream(stream: TerminalStream): { stream: TerminalStream; isWritten(): boolean } {
+function createRecordingStream(
+  stream: TerminalStream,
+  linkOf?: LinkOf,
+): { stream: TerminalStream; isWritten(): boolean } {
   let isWritten = false;
   return {
     isWritten: () => isWritten,
@@ -150,6 +157,7 @@ function createRecordingStream(stream: TerminalStream): { stream: TerminalStream
         isWritten ||= text !== "";
         return stream.write(text);
       },
+      linkOf,
       get isClosed() {
         return stream.isClosed ?? false;
       },

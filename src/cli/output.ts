@@ -13,7 +13,11 @@ export interface TerminalStream {
   isTTY?: boolean | undefined;
   columns?: number | undefined;
   rows?: number | undefined;
+  /** Returns the link to the page of a code, if a site of the documentation is configured. */
+  linkOf?: LinkOf | undefined;
 }
+
+export type LinkOf = (code: string) => string | undefined;
 
 /** The whole environment of the command line, so that it can be called as a function. */
 export interface CommandIo {
@@ -117,6 +121,7 @@ export interface Printer {
   green(value: Printable): SafeText;
   cyan(value: Printable): SafeText;
   readonly width: number;
+  readonly linkOf?: LinkOf | undefined;
 }
 
 export function createPrinter(stream: TerminalStream, env: CommandIo["env"]): Printer {
@@ -140,17 +145,29 @@ export function createPrinter(stream: TerminalStream, env: CommandIo["env"]): Pr
     green: paint(32),
     cyan: paint(36),
     width: stream.isTTY ? stream.columns || 80 : Number.POSITIVE_INFINITY,
+    linkOf: stream.linkOf,
   };
 }
 
 /** Prints JSON with control characters escaped; the parsed value is the same. */
 export function printJson(stream: TerminalStream, value: unknown): void {
-  stream.write(`${escapeControls(JSON.stringify(value, null, 2))}\n`);
+  stream.write(`${escapeControls(JSON.stringify(value, createLinkReplacer(stream), 2))}\n`);
 }
 
 /** Prints a value as one line of JSON Lines. */
 export function printJsonLine(stream: TerminalStream, value: unknown): void {
-  stream.write(`${escapeControls(JSON.stringify(value))}\n`);
+  stream.write(`${escapeControls(JSON.stringify(value, createLinkReplacer(stream)))}\n`);
+}
+
+/** Adds the link as `docs` to each problem: an object with a code, a message and a fix. */
+function createLinkReplacer({ linkOf }: TerminalStream): ((key: string, value: unknown) => unknown) | undefined {
+  if (!linkOf) return undefined;
+  return (_, value) => {
+    if (typeof value !== "object" || value === null || !("code" in value && "message" in value && "fix" in value))
+      return value;
+    const link = linkOf(String(value.code));
+    return link === undefined ? value : { ...value, docs: link };
+  };
 }
 
 function toSafeText(value: Printable): string {
@@ -241,6 +258,8 @@ export function printHanging(
   for (const [at, line] of more.entries())
     out.line`${" ".repeat(indent)}${paint(line)}${at === more.length - 1 ? suffix : ""}`;
   if (isBelow) out.line`${" ".repeat(indent)}${out.dim(shown)}`;
+  const link = code === undefined ? undefined : out.linkOf?.(code);
+  if (link !== undefined) out.line`${" ".repeat(indent)}${out.dim(link)}`;
 }
 
 /** Prints the triggers of one kind. A pattern is printed on its own line and never split, so that it can be copied. */

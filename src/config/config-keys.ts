@@ -327,6 +327,12 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
     "a key of at least 32 characters that encrypts what the database stores of runs; the same on all machines",
     ({ engine }, value) => Object.assign(engine, { sealKey: value }),
   ),
+  defineKey(
+    "docs.url",
+    "address",
+    "the address of a site of these pages (`npm run docs:site`): errors print the link to the page of their code",
+    ({ docs }, value) => Object.assign(docs, { url: value }),
+  ),
   defineEngineKey("slots", "the number of runs that a worker works on at once", "slots"),
   defineEngineKey("lease_seconds", "the time after which a worker that does not answer loses its runs", "leaseSeconds"),
   defineEngineKey("outage_seconds", "the time that a running run waits for an unavailable database", "outageSeconds"),

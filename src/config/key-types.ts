@@ -181,6 +181,7 @@ export interface ConfigValues {
   limits: Partial<RunLimits>;
   runs: Partial<RunRetention>;
   engine: Partial<EngineSettings>;
+  docs: { url?: string };
   providers: Map<string, ProviderValues>;
   capabilities: Partial<CapabilitySettings>;
 }
@@ -236,6 +237,7 @@ export function createConfigValues(): ConfigValues {
     limits: {},
     runs: {},
     engine: {},
+    docs: {},
     providers: new Map(),
     capabilities: {},
   };

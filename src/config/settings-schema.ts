@@ -76,6 +76,7 @@ export interface SettingsInput {
     drainSeconds?: number;
     attempts?: number;
   };
+  docs?: { url?: string };
   disclosure?: {
     mode?: DisclosureMode;
     maxSkills?: number;

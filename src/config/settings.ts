@@ -75,6 +75,8 @@ export interface Settings {
   /** The retention of recorded runs. */
   runs: RunRetention;
   engine: EngineSettings;
+  /** The site of the documentation, to which errors of the command line link. */
+  docs: { url?: string };
   /** Capability providers by name. */
   providers: ReadonlyMap<string, ProviderSettings>;
   capabilities: CapabilitySettings;
@@ -203,6 +205,7 @@ export const DEFAULT_SETTINGS: Settings = {
   limits: DEFAULT_RUN_LIMITS,
   runs: DEFAULT_RUN_RETENTION,
   engine: DEFAULT_ENGINE_SETTINGS,
+  docs: {},
   providers: new Map(),
   capabilities: DEFAULT_CAPABILITY_SETTINGS,
 };
@@ -327,6 +330,7 @@ export function createSettingsFromEntries(entries: readonly ConfigEntry[], aroun
     limits: { ...DEFAULT_RUN_LIMITS, ...values.limits },
     runs: { ...DEFAULT_RUN_RETENTION, ...values.runs },
     engine: { ...DEFAULT_ENGINE_SETTINGS, ...values.engine },
+    docs: values.docs,
     providers: values.providers,
     capabilities: { ...DEFAULT_CAPABILITY_SETTINGS, ...values.capabilities },
   };

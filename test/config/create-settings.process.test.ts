@@ -100,6 +100,7 @@ const EVERY = {
   },
   runs: { keepDays: 1, keep: 1 },
   engine: { url: "env:E", sealKey: "env:K", slots: 1, leaseSeconds: 1, outageSeconds: 1, drainSeconds: 1, attempts: 1 },
+  docs: { url: "https://docs.example.com" },
   disclosure: { mode: "static", maxSkills: 1, budget: 1, listingBudget: 1, listIntents: [], shortlist: true },
   sandbox: {
     ...{ level: "partial", engine: "podman", image: "i", program: "/p", network: [], pythonIndex: [] },

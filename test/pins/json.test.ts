@@ -20,8 +20,8 @@ const RARE = new Set([
   ...["approval", "operation", "isOnce", "isReversible", "conflicts", "printed", "torn", "signal", "formatVersion"],
   // Where no sandbox can be had, or packages are built.
   ...["exitCode", "isolation", "holds", "base", "bytes"],
-  // Of runs for workers.
-  "queue",
+  // Of runs for workers, and with `docs.url`.
+  ...["queue", "docs"],
 ]);
 
 const TOOLS = toolsetOf({ send: 'return { title: "Sent", metadata: {}, output: "sent" }' });
