@@ -31,10 +31,10 @@ export async function evaluateSkillChoices(
   const error = createPrinter(io.stderr, io.env);
   for (const { skill } of subjects) requireUsable(skill, host);
   const runs = parseWhole(options.trials, "--trials", DEFAULT_RUNS);
-  const { model, isPriced, ceiling, budget } = await openEvalModels(host, options);
+  const { model, budget, ...money } = await openEvalModels(host, options);
   const queries = subjects.reduce((sum, subject) => sum + subject.queries.length, 0);
   error.line`plan: ${formatCount(queries, "held-out query", "held-out queries")}, each asked ${formatCount(runs, "time")}, ${formatCount(catalog.skills.length, "skill")} to choose from, with ${model.name}`;
-  printCeiling(error, { ceiling, isPriced, model: model.name });
+  printCeiling(error, { ...money, model: model.name });
   if (options.dryRun) return undefined;
   const report = createEvalReport("trigger", { workspace: host.workspace, model: model.name });
   const waiting = createWaitIndicator(io, "asking");

@@ -1,15 +1,17 @@
 import { existsSync, realpathSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
+import { findPrice } from "../agent/models/model-providers.ts";
 import { resolveModel } from "../agent/models/resolve-model.ts";
 import { findDenials } from "../agent/policy/skill-policies.ts";
 import { type Catalog, loadCatalog } from "../catalog/catalog.ts";
 import type { Host } from "../config/host.ts";
 import { formatFix, SkillError } from "../errors/problem.ts";
-import { createAgentArm } from "../eval/agent-arm.ts";
+import { createAgentArm, splitCommand } from "../eval/agent-arm.ts";
 import { readSkillCases } from "../eval/case-formats.ts";
 import { createEvalBudget, hasPrice } from "../eval/eval-budget.ts";
 import { createEvalReport, type EvalReport, type EvalSkillReport, readEvalReports } from "../eval/eval-report.ts";
 import { findDetectableEffect, planPairs } from "../eval/pair-statistics.ts";
+import { formatDollars } from "../eval/report-formats.ts";
 import {
   computePlanDigest,
   countOpenTrials,
@@ -74,7 +76,7 @@ export async function evaluateSkillTasks(
   const host = getTrustingHost(scene.host, options);
   const error = createPrinter(io.stderr, io.env);
   const trials = parseWhole(options.trials, "--trials", DEFAULT_TRIALS);
-  const { model, judge, modelDigest, isPriced, ceiling, budget } = await openEvalModels(host, options);
+  const { model, judge, modelDigest, budget, ...money } = await openEvalModels(host, options);
   const subjects = await createSubjects(io, { ...scene, host }, options);
   const evaluation: TaskEvaluationOptions = {
     ...{ subjects, trials, model, judge, budget, modelDigest },
@@ -86,7 +88,7 @@ export async function evaluateSkillTasks(
   if (options.resume && !resumed)
     error.line`${error.dim("·")} no unfinished evaluation with this plan: starting a new one`;
   const planned = { ...evaluation, ...omitUndefined({ journal: resumed }) };
-  printPlan(error, planned, { ceiling, isPriced, effect: parseEffect(options.effect), home: host.home });
+  printPlan(error, planned, { ...money, effect: parseEffect(options.effect), home: host.home });
   if (options.dryRun) {
     resumed?.close();
     return undefined;
@@ -101,6 +103,8 @@ export async function evaluateSkillTasks(
     const done: EvalReport = { ...report, id: journal.id, spent: budget.spent, skills: found.skills };
     if (options.json) printJson(io.stdout, done);
     else printTaskReport(io, done);
+    if (options.agent !== undefined && budget.spent.calls > 0 && budget.spent.dollars === undefined)
+      error.line`${error.yellow("!")} ${basename(splitCommand(options.agent)[0] ?? "")} reports no cost, so no ceiling in dollars holds`;
     printUnfinished(error, found, journal);
     return { report: done, isComplete: found.unfinished === 0 };
   } finally {
@@ -126,7 +130,8 @@ export async function openEvalModels(host: Host, options: TaskOptions) {
   const isPriced = options.agent !== undefined || [model, judge].every(({ name }) => hasPrice(name, prices));
   const ceiling = parseCeiling(options.maxCost, isPriced, model.name);
   const budget = createEvalBudget({ ceiling, prices, maxOutput: modelSettings.maxTokens });
-  return { model, judge, modelDigest: JSON.stringify([model.name, modelSettings]), isPriced, ceiling, budget };
+  const modelDigest = JSON.stringify([model.name, modelSettings]);
+  return { model, judge, modelDigest, isPriced, ceiling, budget, priceDate: findPrice(model.name, prices)?.date };
 }
 
 /** Creates a placeholder for the model of another agent, which skillet does not call. Rubrics need `--judge`. */
@@ -151,8 +156,11 @@ async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene
   for (const name of names) {
     const skill = catalog.get(name);
     const { folder } = skill.origin;
-    const suite = folder === undefined ? undefined : await readSkillCases(folder);
-    if (suite === undefined) continue;
+    const read = folder === undefined ? undefined : await readSkillCases(folder);
+    if (read === undefined) continue;
+    // The command line decides, and not the file.
+    const suite =
+      options.trials === undefined ? read : { ...read, cases: read.cases.map(({ trials: _, ...one }) => one) };
     requireUsable(skill, host);
     subjects.push({
       ...{ skill: name, digest: await computeSkillDigest(skill), suite, host },
@@ -221,16 +229,13 @@ async function createOtherArms(
 interface PlanDetails {
   ceiling: number | undefined;
   isPriced: boolean;
+  priceDate: string | undefined;
   effect: number;
   home: string;
 }
 
 /** Prints what will be done, what it can find and what it may cost, before anything is spent. */
-function printPlan(
-  out: Printer,
-  options: TaskEvaluationOptions,
-  { ceiling, isPriced, effect, home }: PlanDetails,
-): void {
+function printPlan(out: Printer, options: TaskEvaluationOptions, { effect, home, ...money }: PlanDetails): void {
   const { total, open } = countOpenTrials(options);
   const names = options.subjects.map(({ skill }) => skill);
   const cases = options.subjects.reduce((sum, { suite }) => sum + suite.cases.length, 0);
@@ -241,20 +246,23 @@ function printPlan(
     const pairs = planTrials({ ...options, subjects: [subject] }).length / subject.arms.length;
     const found = findDetectableEffect(pairs, 0.5);
     const needed = planPairs({ baseline: 0.5, arm: 0.5 + effect });
-    out.line`  ${subject.skill}: ${formatCount(pairs, "pair")} ${found === undefined ? "cannot show any difference" : `can show a difference of ${formatPoints(found)}`} from 50 %; ${needed === undefined ? "more than 5,000 pairs" : formatCount(needed, "pair")} would show ${formatPoints(effect)} (power 80 %)`;
+    const shown =
+      found === undefined ? "are too few to show any difference" : `show a difference of ${formatPoints(found)}`;
+    out.line`  ${subject.skill}: ${formatCount(pairs, "pair")} ${shown} with a power of 80 %; ${needed === undefined ? "more than 5,000 pairs" : formatCount(needed, "pair")} show ${formatPoints(effect)}, if half of the trials pass without the skill`;
   }
   const estimate = estimateTrialCost(readEvalReports(home), { model: options.model.name, skills: names });
   if (estimate)
     out.line`  about $${(estimate.dollars * open).toFixed(2)}, from ${formatCount(estimate.trials, "earlier trial")}`;
-  printCeiling(out, { ceiling, isPriced, model: options.model.name });
+  printCeiling(out, { ...money, model: options.model.name });
 }
 
-/** Prints the ceiling in dollars, or why there is no such ceiling. */
+/** Prints the ceiling in dollars and the date of the prices, or why there is no such ceiling. */
 export function printCeiling(
   out: Printer,
-  { ceiling, isPriced, model }: Pick<PlanDetails, "ceiling" | "isPriced"> & { model: string },
+  { ceiling, isPriced, priceDate, model }: Pick<PlanDetails, "ceiling" | "isPriced" | "priceDate"> & { model: string },
 ): void {
-  if (ceiling !== undefined) out.line`  ceiling: $${ceiling}`;
+  if (ceiling !== undefined)
+    out.line`  ceiling: $${ceiling}${priceDate === undefined ? "" : `, with the prices of ${priceDate}`}`;
   else if (!isPriced) out.line`${out.yellow("!")} ${model} has no price under [prices], so no ceiling in dollars holds`;
 }
 
@@ -271,7 +279,7 @@ export function printTaskReport(io: CommandIo, { skills, spent }: EvalReport): v
 
 export function printSpending(out: Printer, spent: EvalReport["spent"]): void {
   if (!spent) return;
-  const dollars = spent.dollars === undefined ? "" : `, $${spent.dollars.toFixed(4)}`;
+  const dollars = spent.dollars === undefined ? "" : `, ${formatDollars(spent)}`;
   out.line`${out.dim(`${formatCount(spent.calls, "model call")}, ${spent.inputTokens} input and ${spent.outputTokens} output tokens${dollars}`)}`;
 }
 

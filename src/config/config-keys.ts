@@ -188,6 +188,7 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   definePriceKey("input", "US dollars per million input tokens of the model"),
   definePriceKey("output", "US dollars per million output tokens"),
   definePriceKey("cached", "US dollars per million cached input tokens; default: the price of `input`"),
+  definePriceKey("date", "the day on which you looked up the prices; reports show it", "date"),
   defineKey(
     "tools.disabled",
     "texts",
@@ -578,8 +579,8 @@ function getServerValues(servers: ConfigValues["mcp"], name: string | undefined)
   return getOrCreateEntry(servers, name, () => ({ env: new Map() }));
 }
 
-function definePriceKey(name: keyof ModelPrice, means: string): ConfigKey {
-  return defineKey(`prices.*.${name}`, "price", means, ({ prices }, value, parts) =>
+function definePriceKey(name: keyof ModelPrice, means: string, type: "price" | "date" = "price"): ConfigKey {
+  return defineKey(`prices.*.${name}`, type, means, ({ prices }, value, parts) =>
     Object.assign(
       getOrCreateEntry(prices, parts[1], () => ({})),
       { [name]: value },

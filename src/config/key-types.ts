@@ -46,6 +46,8 @@ export const ENDPOINT_PATTERN = /^(?:unix:\S.*|(?:[^\s:/@\x5b\]]+|\[[\da-fA-F:.]
 export const NAMESPACE_PATTERN = /^[a-z][a-z0-9_-]*$/;
 export const CAPABILITY_PATTERN = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*\.(?:\*|[a-z][a-z0-9_-]*)$/;
 
+export const DATE_PATTERN = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$/;
+
 /** A reference, or the URL of a Postgres database without a password. */
 export const DATABASE_PATTERN = /^(?:(?:env|file):\S+|postgres(?:ql)?:\/\/(?!\S*password=)(?:[^\s:@/?]+@)?[^\s@]*)$/;
 
@@ -84,6 +86,7 @@ export const KEY_TYPES = {
     "30",
   ),
   price: createNumberType((value) => Number.isFinite(value) && value >= 0, "a number of dollars", "2.5"),
+  date: createTextType((value) => DATE_PATTERN.test(value), 'a day in quotes, "2026-11-19"'),
   texts: createListType(() => true, 'a list of strings, ["…"]'),
   command: createListType((item) => item !== "", 'a program and its arguments, ["…"]', 1),
   capabilities: createListType(

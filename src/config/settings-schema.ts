@@ -17,6 +17,7 @@ import { resolveEnvironment } from "./discover.ts";
 import {
   CAPABILITY_PATTERN,
   DATABASE_PATTERN,
+  DATE_PATTERN,
   ENDPOINT_PATTERN,
   type KEY_TYPES,
   MAX_PACKAGES,
@@ -329,6 +330,7 @@ const TYPE_SCHEMAS: Readonly<Record<keyof typeof KEY_TYPES, JsonObject>> = {
   size: { type: "integer", minimum: 1 },
   patience: { type: "integer", minimum: 1, maximum: 300 },
   price: { type: "number", minimum: 0 },
+  date: { type: "string", pattern: DATE_PATTERN.source, examples: ["2026-11-19"] },
   texts: createTextListSchema({}),
   command: { ...createTextListSchema({ minLength: 1 }), minItems: 1, examples: [["node", "/opt/notes/provider.ts"]] },
   capabilities: { ...createTextListSchema({ pattern: CAPABILITY_PATTERN.source }), examples: [["gog.email"]] },

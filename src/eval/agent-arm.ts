@@ -2,11 +2,12 @@ import { accessSync, chmodSync, constants, mkdirSync, statSync, writeFileSync } 
 import { basename, delimiter, dirname, isAbsolute, join } from "node:path";
 import { SkillError } from "../errors/problem.ts";
 import { runProgram } from "../sandbox/process.ts";
+import { getClientProgram } from "../skill/clients.ts";
 import type { Skill } from "../skill/skill.ts";
 import { CLIENT_IDS, getSkillClient } from "../skill/source/client-folders.ts";
 import { copySkill, withRunCopy } from "../skill/source/skill-copy.ts";
 import type { Usage } from "../skill/tool.ts";
-import { isJsonObject, omitUndefined } from "../util/objects.ts";
+import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
 import type { TrialOutcome } from "./graders.ts";
 import { type EvalArm, hashText } from "./trials.ts";
@@ -15,17 +16,17 @@ import { type EvalArm, hashText } from "./trials.ts";
 const AGENT_VARIABLES = [
   ...["PATH", "LANG", "LC_ALL", "TERM", "TZ"],
   ...["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"],
-  ...["OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"],
+  ...["OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"],
+  ...["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"],
   ...[
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "SSL_CERT_FILE",
-    "NODE_EXTRA_CA_CERTS",
+    "COPILOT_GITHUB_TOKEN",
+    "COPILOT_PROVIDER_BASE_URL",
+    "COPILOT_PROVIDER_API_KEY",
+    "COPILOT_MODEL",
+    "COPILOT_OFFLINE",
   ],
+  ...["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"],
+  ...["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"],
 ];
 
 const DEFAULT_SECONDS = 900;
@@ -113,7 +114,7 @@ interface OutcomeParts extends Pick<TrialOutcome, "answer" | "usage" | "stop"> {
 
 /** Returns the folder of skills of an agent, by the name of its program. Unknown agents get the shared folder. */
 function getAgentFolder(program: string): string {
-  const id = CLIENT_IDS.find((client) => client === basename(program)) ?? "agents";
+  const id = CLIENT_IDS.find((client) => getClientProgram(client) === basename(program)) ?? "agents";
   return getSkillClient(id).user[0]?.path ?? "";
 }
 
@@ -129,25 +130,90 @@ function createOutcome({ answer, usage, dollars, start, stop, problem }: Outcome
   };
 }
 
-/** Reads the answer of an agent: the JSON of `claude -p --output-format json`, or text. */
-export function readAgentOutput(stdout: string): { answer: string; usage: Usage; dollars?: number } {
-  try {
-    const data: unknown = JSON.parse(stdout);
-    const result = Array.isArray(data) ? data.findLast((one) => isJsonObject(one) && "result" in one) : data;
-    if (isJsonObject(result) && typeof result["result"] === "string") {
-      const { usage, total_cost_usd: cost } = result;
-      const count = (key: string) =>
-        isJsonObject(usage) && typeof usage[key] === "number" ? (usage[key] as number) : 0;
-      const cachedTokens = count("cache_read_input_tokens");
-      const inputTokens = count("input_tokens") + count("cache_creation_input_tokens") + cachedTokens;
-      return {
-        answer: result["result"],
-        usage: { inputTokens, outputTokens: count("output_tokens"), cachedTokens },
-        ...(typeof cost === "number" ? { dollars: cost } : {}),
-      };
-    }
-  } catch {} // The output is text.
+export interface AgentOutput {
+  answer: string;
+  usage: Usage;
+  dollars?: number;
+}
+
+/** Reads the output of an agent: one of the JSON forms of the table, or text. */
+export function readAgentOutput(stdout: string): AgentOutput {
+  const values = readJsonValues(stdout);
+  for (const read of AGENT_OUTPUTS) {
+    const output = read(values);
+    if (output) return output;
+  }
   return { answer: stdout.trim(), usage: NO_TOKENS };
+}
+
+/** Reads a JSON document, or one on each line. A document that is a list counts as its items. */
+function readJsonValues(text: string): JsonObject[] {
+  const parse = (part: string): unknown[] => {
+    try {
+      return [JSON.parse(part) as unknown].flat();
+    } catch {
+      return []; // It is text.
+    }
+  };
+  const whole = parse(text);
+  return (whole.length > 0 ? whole : text.split("\n").flatMap(parse)).filter(isJsonObject);
+}
+
+/** THE table of outputs: each reader returns undefined if the values are not of its agent. */
+const AGENT_OUTPUTS: readonly ((values: readonly JsonObject[]) => AgentOutput | undefined)[] = [
+  // `claude -p --output-format json` and `stream-json`.
+  (values) => {
+    const result = values.findLast((one) => typeof one["result"] === "string");
+    if (!result) return undefined;
+    const { result: answer, usage, total_cost_usd: cost } = result;
+    const cachedTokens = readCount(usage, "cache_read_input_tokens");
+    const inputTokens =
+      readCount(usage, "input_tokens") + readCount(usage, "cache_creation_input_tokens") + cachedTokens;
+    return {
+      answer: String(answer),
+      usage: { inputTokens, outputTokens: readCount(usage, "output_tokens"), cachedTokens },
+      ...(typeof cost === "number" ? { dollars: cost } : {}),
+    };
+  },
+  // `codex exec --json`.
+  (values) => {
+    const turns = values.filter(({ type }) => type === "turn.completed");
+    if (turns.length === 0) return undefined;
+    const messages = values.map(({ item }) => readObject(item)).filter(({ type }) => type === "agent_message");
+    const sum = (key: string) => turns.reduce((total, { usage }) => total + readCount(usage, key), 0);
+    return {
+      answer: String(messages.at(-1)?.["text"] ?? ""),
+      usage: {
+        inputTokens: sum("input_tokens"),
+        outputTokens: sum("output_tokens"),
+        cachedTokens: sum("cached_input_tokens"),
+      },
+    };
+  },
+  // `gemini --output-format json`.
+  ([value]) => {
+    if (typeof value?.["response"] !== "string" || !isJsonObject(value["stats"])) return undefined;
+    const models = Object.values(readObject(value["stats"]["models"]));
+    const sum = (key: string) =>
+      models.reduce<number>((total, one) => total + readCount(readObject(one)["tokens"], key), 0);
+    return {
+      answer: value["response"],
+      usage: {
+        inputTokens: sum("prompt"),
+        outputTokens: sum("candidates") + sum("thoughts"),
+        cachedTokens: sum("cached"),
+      },
+    };
+  },
+];
+
+function readObject(value: unknown): JsonObject {
+  return isJsonObject(value) ? value : {};
+}
+
+function readCount(counts: unknown, key: string): number {
+  const count = readObject(counts)[key];
+  return typeof count === "number" ? count : 0;
 }
 
 /** Splits a command line into words. Quotes group words; there is no shell. */

@@ -1,7 +1,8 @@
-import { calculateCost } from "../agent/models/model-providers.ts";
+import { calculateCost, findPrice } from "../agent/models/model-providers.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { Model, ModelPrice, ModelReply, ModelRequest } from "../host/model-contract.ts";
 import type { Usage } from "../skill/tool.ts";
+import { omitUndefined } from "../util/objects.ts";
 import type { EvalSpending } from "./eval-report.ts";
 
 /** A model call that was paid for. */
@@ -46,6 +47,7 @@ export function createEvalBudget({ ceiling, prices, maxOutput = DEFAULT_MAX_OUTP
   let reserved = 0;
   let running = 0;
   let waiting: (() => void)[] = [];
+  const priceDates: string[] = [];
 
   const count = ({ usage, dollars }: SpentCall) => {
     spent.calls++;
@@ -81,7 +83,12 @@ export function createEvalBudget({ ceiling, prices, maxOutput = DEFAULT_MAX_OUTP
   return {
     get spent() {
       const { dollars, ...tokens } = spent;
-      return { ...tokens, ...(isPriced ? { dollars } : {}), ...(ceiling === undefined ? {} : { ceiling }) };
+      const [priceDate] = priceDates.sort();
+      return {
+        ...tokens,
+        ...(isPriced ? { dollars, ...omitUndefined({ priceDate }) } : {}),
+        ...omitUndefined({ ceiling }),
+      };
     },
     get isExhausted() {
       return isExhausted;
@@ -94,8 +101,7 @@ export function createEvalBudget({ ceiling, prices, maxOutput = DEFAULT_MAX_OUTP
     add: count,
     meter: (model, onSpent) => ({
       name: model.name,
-      ...(model.supportsEffort === undefined ? {} : { supportsEffort: model.supportsEffort }),
-      ...(model.contextWindow === undefined ? {} : { contextWindow: model.contextWindow }),
+      ...omitUndefined({ supportsEffort: model.supportsEffort, contextWindow: model.contextWindow }),
       async respond(request: ModelRequest): Promise<ModelReply> {
         const most = { inputTokens: countBytes(request), outputTokens: maxOutput, cachedTokens: 0 };
         const price = (usage: Usage) => calculateCost(usage, model.name, prices);
@@ -106,6 +112,8 @@ export function createEvalBudget({ ceiling, prices, maxOutput = DEFAULT_MAX_OUTP
           const isReported = reported !== undefined && reported.inputTokens + reported.outputTokens > 0;
           const usage = isReported ? reported : estimateUsage(most.inputTokens, written);
           const dollars = price(usage);
+          const { date } = findPrice(model.name, prices) ?? {};
+          if (date !== undefined && !priceDates.includes(date)) priceDates.push(date);
           const call = { usage, ...(dollars === undefined ? {} : { dollars }) };
           count(call);
           onSpent?.(call);

@@ -38,6 +38,8 @@ export interface EvalSpending {
   dollars?: number;
   /** The ceiling in dollars, if one was set. */
   ceiling?: number;
+  /** The day of the prices, if it is configured: the earliest one of the models. */
+  priceDate?: string;
 }
 
 export interface EvalSkillReport {

@@ -1,4 +1,4 @@
-import type { EvalCaseReport, EvalReport, EvalSkillReport, NamedRate } from "./eval-report.ts";
+import type { EvalCaseReport, EvalReport, EvalSkillReport, EvalSpending, NamedRate } from "./eval-report.ts";
 
 /** A format of a report for other programs or for people. */
 export const REPORT_FORMATS = ["json", "junit", "sarif", "markdown", "html"] as const;
@@ -127,9 +127,14 @@ function describeComparison({
   return `${arm} against ${baseline}: ${verdict} (${formatPoints(difference)} points, 95 % ${formatPoints(low)} to ${formatPoints(high)}, ${pairs} pairs)`;
 }
 
+/** Formats the cost with the date of the prices. */
+export function formatDollars({ dollars = 0, priceDate }: Pick<EvalSpending, "dollars" | "priceDate">): string {
+  return `$${dollars.toFixed(4)}${priceDate === undefined ? "" : ` (prices of ${priceDate})`}`;
+}
+
 function formatSpending({ spent }: EvalReport): string {
   if (!spent) return "";
-  const dollars = spent.dollars === undefined ? "" : `, $${spent.dollars.toFixed(4)}`;
+  const dollars = spent.dollars === undefined ? "" : `, ${formatDollars(spent)}`;
   return `${spent.calls} model calls, ${spent.inputTokens} input and ${spent.outputTokens} output tokens${dollars}`;
 }
 

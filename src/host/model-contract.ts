@@ -143,4 +143,6 @@ export interface ModelPrice {
   output?: number;
   /** The price of cached input. Defaults to `input`. */
   cached?: number;
+  /** The day on which the prices were valid: `2026-11-19`. */
+  date?: string;
 }

@@ -129,6 +129,12 @@ export function getProgramTitle(name: ClientName): string {
   return programTitle;
 }
 
+/** Returns the command that starts a client, if there is one. */
+export function getClientProgram(name: ClientName): string | undefined {
+  const { program }: ClientFacts = CLIENTS[name];
+  return program;
+}
+
 /** Lists the names of files and folders that control the clients in a project. */
 export function listProtectedNames(kind: keyof ClientFacts["protects"]): string[] {
   return Object.values<ClientFacts>(CLIENTS).flatMap(({ protects }) => protects[kind]);

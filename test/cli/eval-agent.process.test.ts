@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync } from "node:fs";
+import { chmodSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { readAgentOutput, splitCommand } from "../../src/eval/agent-arm.ts";
@@ -24,7 +24,7 @@ async function scene(agent = AGENT) {
   const env = { HOME: home, PATH: `${join(cwd, "bin")}:/usr/bin:/bin`, SECRET: "hidden", ANTHROPIC_API_KEY: "key-1" };
   const run = (...args: string[]) =>
     skillet(["eval", "skills/sums", "--level", "task", "--trust", ...args], { cwd, env });
-  return { run, home, seen: () => readFileSync(join(cwd, "bin/seen"), "utf8").trim().split("\n") };
+  return { run, home, cwd, seen: () => readFileSync(join(cwd, "bin/seen"), "utf8").trim().split("\n") };
 }
 
 describe("skillet eval --level task --agent", () => {
@@ -48,6 +48,18 @@ describe("skillet eval --level task --agent", () => {
       expect([secret, key, args]).toEqual(["", "key-1", "-p Write the sum. --output-format json"]);
     }
     expect(new Set(started.map((line) => line.split("|")[0])).size).toBe(started.length);
+  });
+
+  it("puts the skill into the folder of the agent, and says if it reports no cost", async () => {
+    const { cwd, run } = await scene(
+      `#!/bin/sh\nls "$HOME/.codex/skills/sums/SKILL.md" && printf 3 > total.txt; exit 0\n`,
+    );
+    renameSync(join(cwd, "bin/claude"), join(cwd, "bin/codex"));
+    const { code, stdout, stderr } = await run("--agent", "codex exec", "-k", "2");
+    expect(stdout).toContain("skill    100 %  2/2");
+    expect(stdout).toContain("none       0 %  0/2");
+    expect(stderr).toContain("! codex reports no cost, so no ceiling in dollars holds");
+    expect(code).toBe(0);
   });
 
   it("starts no trial once the cost that the agent reports has reached the ceiling", async () => {
@@ -77,6 +89,26 @@ describe("skillet eval --level task --agent", () => {
       usage: { inputTokens: 0, outputTokens: 0, cachedTokens: 0 },
     });
     expect(readAgentOutput('[{"type":"system"},{"type":"result","result":"x"}]').answer).toBe("x");
+    const codex = [
+      '{"type":"thread.started","thread_id":"1"}',
+      '{"type":"item.completed","item":{"id":"item_0","type":"command_execution","command":"cat SKILL.md"}}',
+      '{"type":"item.completed","item":{"id":"item_1","type":"agent_message","text":"It is 3."}}',
+      '{"type":"turn.completed","usage":{"input_tokens":20,"cached_input_tokens":4,"output_tokens":10}}',
+    ];
+    expect(readAgentOutput(codex.join("\n"))).toEqual({
+      answer: "It is 3.",
+      usage: { inputTokens: 20, outputTokens: 10, cachedTokens: 4 },
+    });
+    const gemini = {
+      response: "It is 3.",
+      stats: {
+        models: { "gemini-2.5-flash": { tokens: { prompt: 10, candidates: 5, cached: 2, thoughts: 1, total: 16 } } },
+      },
+    };
+    expect(readAgentOutput(JSON.stringify(gemini, null, 2))).toEqual({
+      answer: "It is 3.",
+      usage: { inputTokens: 10, outputTokens: 6, cachedTokens: 2 },
+    });
     expect(splitCommand(`codex exec "a b" 'c "d"' $HOME;ls`)).toEqual(["codex", "exec", "a b", 'c "d"', "$HOME;ls"]);
   });
 });

@@ -68,7 +68,7 @@ describe("skillet eval --level task", () => {
     const { code, stdout, stderr } = await run("--max-cost", "1000");
     expect(stderr).toContain("plan: 1 case, arms none, skill, 12 trials, with openai-compatible/test-model\n");
     expect(stderr).toContain(
-      "sums: 6 pairs cannot show any difference from 50 %; 46 pairs would show 30 points (power 80 %)",
+      "sums: 6 pairs are too few to show any difference with a power of 80 %; 46 pairs show 30 points, if half of the trials pass without the skill",
     );
     expect(stderr).toContain("ceiling: $1000");
     expect(stdout).toContain("none       0 %  0/6  95 % 0-39 %");
@@ -99,7 +99,7 @@ describe("skillet eval --level task", () => {
     // Six trials of the arm without the skill are reused: the other six cost three dollars each, on average over both arms.
     expect(stderr).toContain("12 trials, 6 of them known from before");
     expect(stderr).toContain("about $18.00, from 12 earlier trials");
-    expect(stderr).toMatch(/\d+ pairs would show 20 points/);
+    expect(stderr).toMatch(/\d+ pairs show 20 points/);
     expect(server.requests).toHaveLength(24);
   });
 
@@ -189,6 +189,22 @@ describe("skillet eval --level task", () => {
     expect(code).toBe(1);
     const helped = await scene(agent);
     expect((await helped.run("--ci", "--max-cost", "1000")).code).toBe(0);
+  });
+
+  it("shows the date of the prices, an estimate from earlier trials, and fewer trials than the file asks for", async () => {
+    const { run, home, cwd } = await scene(agent, { config: `${PRICES}date = "2026-11-01"\n` });
+    const first = await run("--max-cost", "1000", "-k", "2", "--report", "report.md", "--json");
+    expect(first.stderr).toContain("4 trials, with ");
+    expect(first.stderr).toContain("ceiling: $1000, with the prices of 2026-11-01");
+    expect(JSON.parse(first.stdout).spent).toMatchObject({ calls: 8, priceDate: "2026-11-01" });
+    expect(readFileSync(join(cwd, "report.md"), "utf8")).toMatch(/8 model calls, .* \(prices of 2026-11-01\)/);
+    const plan = await run("--max-cost", "1000", "-k", "4", "--dry-run", "--fresh");
+    expect(plan.stderr).toMatch(/about \$\d+\.\d\d, from 4 earlier trials/);
+    const use = (...args: string[]) =>
+      skillet(["run", "sums", "Add.", ...args], { cwd, env: { HOME: home, SKILLS_DIR: "skills" } });
+    expect((await use()).stderr).not.toContain("earlier run");
+    expect((await use()).stderr).toMatch(/· about \$\d+\.\d{4}, from 1 earlier run\n/);
+    expect((await use("--dry-run")).stdout + (await use("--dry-run")).stderr).toContain("from 2 earlier runs");
   });
 
   it("compares with an old version and with a rival", async () => {

@@ -38,7 +38,11 @@ const codex = lines(
   said("user", "write an invoice for Cid"),
   {
     type: "response_item",
-    payload: { type: "function_call", name: "shell", arguments: '{"command":["cat","/x/invoices/SKILL.md"]}' },
+    payload: {
+      type: "function_call",
+      name: "exec_command",
+      arguments: '{"cmd":"cat ~/.codex/skills/invoices/SKILL.md"}',
+    },
   },
   said("user", "invoice number 7"),
 );
@@ -75,6 +79,39 @@ describe("skillet mine", () => {
         "",
       ].join("\n"),
     );
+  });
+
+  it("reads what Claude Code and Codex wrote: one session uses the skill, one misses it, one does not need it", async () => {
+    const folder = join(import.meta.dirname, "../fixtures/clients/transcripts");
+    const read = (client: string, to: string) =>
+      [1, 2, 3].map(
+        (at) => [`${to}-${at}.jsonl`, readFileSync(join(folder, `${client}-${at}.jsonl`), "utf8")] as const,
+      );
+    const home = temporaryFolder({
+      ".skillet/skills/sums/SKILL.md": skillText("sums", { more: "triggers:\n  keywords: [ledger]\n" }),
+      ".skillet/skills/letters/SKILL.md": skillText("letters", { description: "Writes letters to customers." }),
+      ...Object.fromEntries([
+        ...read("claude", ".claude/projects/-home-user-work/session"),
+        ...read("codex", ".codex/sessions/2026/11/19/rollout"),
+      ]),
+    });
+    for (const client of ["claude", "codex"]) {
+      const args = ["mine", "sums", "letters", "--client", client, "--json"];
+      const { stdout } = await skillet(args, { cwd: home, env: { HOME: home } });
+      expect(JSON.parse(stdout)).toEqual({
+        ...{ sessions: 3, prompts: 3, unreadable: 0 },
+        skills: [
+          { skill: "letters", listed: 3, listedByName: 0, used: 0, missed: [] },
+          {
+            skill: "sums",
+            listed: 3,
+            listedByName: 0,
+            used: 1,
+            missed: ["Guess what the ledger of March adds up to."],
+          },
+        ],
+      });
+    }
   });
 
   it("reads one client, or recent transcripts only, and prints JSON", async () => {

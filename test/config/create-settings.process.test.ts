@@ -31,6 +31,7 @@ const SAMPLES: Readonly<Record<ConfigKey["type"], unknown>> = {
   size: 4,
   patience: 5,
   price: 1.5,
+  date: "2026-11-19",
   texts: ["a", "b"],
   command: ["prog", "arg"],
   capabilities: ["gog.email"],
@@ -59,7 +60,7 @@ const EVERY = {
       ...{ timeoutSeconds: 1, retries: 1, requestsPerMinute: 1, tokensPerMinute: 1, maxTokens: 1, contextWindow: 1 },
     },
   },
-  prices: { x: { input: 1, output: 1, cached: 1 } },
+  prices: { x: { input: 1, output: 1, cached: 1, date: "2026-11-19" } },
   tools: {
     disabled: [],
     dynamicCommands: true,

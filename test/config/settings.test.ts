@@ -172,6 +172,7 @@ command = ["/opt/mail"]
     ["[models.x]\nretries = -1", "a whole number"],
     ['[prices.x]\ninput = "3"', "a number of dollars"],
     ["[prices.x]\ninput = inf", "a number of dollars"],
+    ['[prices.x]\ndate = "19.11.2026"', 'a day in quotes, "2026-11-19"'],
     ["[limits]\nnesting = 0", "a whole number above 0"],
     ["[capabilities.providers.x]\ncommand = []", "a program and its arguments"],
     ["[tools.mcp.x]\ncommand = []", "a program and its arguments"],

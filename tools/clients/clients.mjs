@@ -35,6 +35,11 @@ export const CLIENTS = [
       command: [claude(), "-p", prompt, "--model", "claude-sonnet-4-5", "--max-turns", "3"],
       env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: KEY, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1" },
     }),
+    agent: (url) => ({
+      command: [claude(), "-p", "{prompt}", "--model", "claude-sonnet-4-5", "--output-format", "json"],
+      env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: KEY },
+    }),
+    transcripts: ".claude/projects",
   },
   {
     name: "codex",
@@ -78,6 +83,16 @@ enabled = false
       ],
       env: { LOOPBACK_KEY: KEY },
     }),
+    agent: (url) => ({
+      command: [
+        ...[join(installed, ".bin", "codex"), "exec", "--json", "--skip-git-repo-check"],
+        // A test machine may not have what its sandbox needs.
+        ...["--dangerously-bypass-approvals-and-sandbox", "-c", "model=gpt-5", "-c", "model_provider=loopback"],
+        ...["-c", `model_providers.loopback=${loopback(url, "OPENAI_API_KEY")}`, "{prompt}"],
+      ],
+      env: { OPENAI_API_KEY: KEY },
+    }),
+    transcripts: ".codex/sessions",
   },
   {
     name: "gemini",
@@ -102,6 +117,15 @@ enabled = false
         ...["--model", "gemini-2.5-flash", "--yolo", "--skip-trust", "--prompt", prompt],
       ],
       env: { GEMINI_API_KEY: KEY, GOOGLE_GEMINI_BASE_URL: url },
+    }),
+    agent: (url) => ({
+      command: [
+        ...[join(installed, ".bin", "gemini"), "--model", "gemini-2.5-flash", "--yolo", "--skip-trust"],
+        ...["--output-format", "json", "--prompt", "{prompt}"],
+      ],
+      env: { GEMINI_API_KEY: KEY, GOOGLE_GEMINI_BASE_URL: url },
+      // With another base URL, it takes the key only if its settings say so.
+      settings: { ".gemini/settings.json": '{ "security": { "auth": { "selectedType": "gemini-api-key" } } }' },
     }),
   },
   {
@@ -166,6 +190,11 @@ export function setUp({ config, more }, home, url) {
   home.configured ??= existsSync(file) ? readFileSync(file, "utf8") : config.endsWith(".toml") ? "" : "{}";
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, more(home.configured, url));
+}
+
+/** A provider of models, as an inline table of TOML. */
+function loopback(url, key) {
+  return `{name="loopback",base_url="${url}/v1",wire_api="responses",env_key="${key}"}`;
 }
 
 /** The program of Claude Code is in the package of the platform. */

@@ -11,7 +11,7 @@ export function openHome(name, files = {}) {
   const path = realpathSync(mkdtempSync(join(tmpdir(), `skillet-${name}-`)));
   for (const [file, text] of Object.entries(files)) writeFile(join(path, file), text);
   const workspace = join(path, "work");
-  mkdirSync(workspace);
+  mkdirSync(workspace, { recursive: true });
   const empty = join(path, "no-skills");
   mkdirSync(empty);
   const env = {
@@ -28,9 +28,15 @@ export function openCorpusHome(name) {
   return openHome(name, Object.fromEntries(files));
 }
 
+/** Returns a command of this tree. */
+export function skilletCommand(...args) {
+  return [process.execPath, program, ...args];
+}
+
 /** Runs a command of this tree in a home. Throws if it fails. */
 export function skillet({ workspace, env }, ...args) {
-  const ran = spawnSync(process.execPath, [program, ...args], { cwd: workspace, env, encoding: "utf8" });
+  const [file, ...rest] = skilletCommand(...args);
+  const ran = spawnSync(file, rest, { cwd: workspace, env, encoding: "utf8" });
   if (ran.status !== 0) throw new Error(`skillet ${args.join(" ")} ended with ${ran.status}: ${ran.stderr}`);
   return ran.stdout;
 }

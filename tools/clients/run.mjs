@@ -1,10 +1,12 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { measureAgent, measureTranscripts } from "./agents.mjs";
 import { attempt } from "./attempt.mjs";
 import { CLIENTS } from "./clients.mjs";
 import { measureExports, SPECIAL } from "./exports.mjs";
 import { measureFolders, UNTRIED } from "./folders.mjs";
+import { writeFile } from "./home.mjs";
 import { measureCopies, measureHook, problemsIn } from "./measure.mjs";
 import { table } from "./seen.mjs";
 
@@ -18,6 +20,8 @@ const PARTS = {
     const measured = await measureHook(client);
     return { ...measured, problems: [...measured.problems, ...problemsIn(measured)] };
   },
+  agent: measureAgent,
+  transcripts: measureTranscripts,
 };
 
 const names = CLIENTS.map(({ name }) => name);
@@ -55,7 +59,7 @@ async function run(clients) {
 }
 
 /** Keeps what matters of the captured requests for the tests of the gate. */
-function record(client, { folders, exports, hook }) {
+function record(client, { folders, exports, hook, transcripts }) {
   const { prompt, name, raw } = hook.byHook[0] ?? {};
   const value = {
     client: client.name,
@@ -68,6 +72,8 @@ function record(client, { folders, exports, hook }) {
   const folder = join(import.meta.dirname, "..", "..", "test", "fixtures", "clients");
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, `${client.name}.json`), `${JSON.stringify(value, null, 2)}\n`);
+  for (const [at, text] of (transcripts.files ?? []).entries())
+    writeFile(join(folder, "transcripts", `${client.name}-${at + 1}.jsonl`), text);
 }
 
 function withDifferences({ rows, problems }) {

@@ -36,6 +36,8 @@ const SHOWN = [
   ["unrelated: shortlist", ({ hook }) => hook && `${hook.withList.length} of ${hook.unrelated}`],
   ["characters added, most", ({ hook }) => hook && String(Math.max(...hook.added))],
   ["folders as in the table", ({ folders }) => folders && sameFolders(folders)],
+  ["as an arm of `eval`", ({ agent }) => agent?.passed && `${agent.passed.skill} with, ${agent.passed.none} without`],
+  ["transcripts", ({ transcripts }) => transcripts?.mined && (transcripts.problems.length === 0 ? "✓" : "✗")],
 ];
 
 function counts({ names, descriptions, cues }) {

@@ -228,9 +228,14 @@ function getConfiguredWindow({ contextWindow, provider, model, baseUrl }: ModelS
 
 const TOKENS_PER_PRICE = 1_000_000;
 
+/** Returns the configured prices of a model: of its whole name, or of its name at the provider. */
+export function findPrice(name: string, prices: ReadonlyMap<string, ModelPrice>): ModelPrice | undefined {
+  return prices.get(name) ?? prices.get(name.slice(name.indexOf("/") + 1));
+}
+
 /** Calculates the cost in US dollars from the configured prices, or returns undefined if a needed price is unknown. */
 export function calculateCost(usage: Usage, name: string, prices: ReadonlyMap<string, ModelPrice>): number | undefined {
-  const price = prices.get(name) ?? prices.get(name.slice(name.indexOf("/") + 1));
+  const price = findPrice(name, prices);
   if (!price) return undefined;
   const cached = Math.min(usage.cachedTokens, usage.inputTokens);
   const parts = [

@@ -8,6 +8,7 @@ import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import type { RecordedRun } from "../../eval/recorded-run.ts";
 import { omitUndefined } from "../../util/objects.ts";
+import { formatCount } from "../../util/text.ts";
 import {
   addRunOptions,
   type CommandContext,
@@ -92,6 +93,7 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
   const request = await createUseRequest(io, options, name, words);
   if (options.dryRun) return (await import("./sandbox-views.ts")).printDryRun(io, found, request, options);
   if (options.detach) return detachRun(io, found, request, options);
+  if (!options.json && !options.events && !options.quiet) await printCostEstimate(io, found, name);
   const signal = createInterruptSignal(io);
   return runTraced(io, async (traces) => {
     const recorder = options.record === undefined ? undefined : await createRecorder(found, request);
@@ -109,6 +111,20 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
     if (recorder) await saveRecordedRun(io, recorder.finish(result), resolve(io.cwd, options.record ?? ""));
     return getRunExitCode(result);
   });
+}
+
+/** Prints what earlier runs of the skill cost on average, if prices are configured. */
+export async function printCostEstimate(
+  io: CommandIo,
+  { settings, statistics }: DiscoverResult,
+  name: string,
+): Promise<void> {
+  if (settings.prices.size === 0) return;
+  const rows = await statistics?.perSkill().catch(() => []);
+  const { runs = 0, cost } = rows?.find(({ skill }) => skill === name) ?? {};
+  if (cost === undefined || runs === 0) return;
+  const error = createPrinter(io.stderr, io.env);
+  error.line`${error.dim(`· about $${(cost / runs).toFixed(4)}, from ${formatCount(runs, "earlier run")}`)}`;
 }
 
 /** Adds the run to a queue of the workers. Without `--workspace`, it has none: workers are on other machines. */

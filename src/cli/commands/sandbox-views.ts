@@ -265,6 +265,7 @@ export async function printDryRun(
       printPlanProblem(out, out.text`${out.yellow("!")} `, localize(warning), 2, short);
     out.line``;
     out.line`${isFine ? "It would run. Nothing was run." : "It would be refused."}`;
+    if (isFine) await (await import("./run.ts")).printCostEstimate(io, found, request.skill);
   }
   return isFine ? EXIT.fine : EXIT.refused;
 }
