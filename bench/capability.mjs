@@ -24,7 +24,7 @@ export async function capability({ runs: rounds, say }) {
       "capabilities/configured-capabilities.js",
       "capabilities/define-provider.js",
       "config/discover.js",
-      "agent/tools/contributed-tools.js",
+      "agent/tools/skill-tools.js",
       "agent/workspace/run-sandbox.js",
       "agent/run/step-runner.js",
       "agent/policy/taint-tracker.js",

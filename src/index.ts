@@ -26,7 +26,6 @@ export { type DiscoverOptions, type DiscoverResult, discover } from "./config/di
 // The host: settings, models, callers, policies, approvals and errors that your program provides or handles.
 export type { Host, HostOptions } from "./config/host.ts";
 export { type CatalogChange, watchCatalog } from "./config/live-settings.ts";
-export { closeMcpServers } from "./config/mcp-shutdown.ts";
 export type { Settings } from "./config/settings.ts";
 export { createSettings, type SettingsInput } from "./config/settings-schema.ts";
 export type { ErrorCode } from "./errors/error-codes.ts";
@@ -37,13 +36,16 @@ export type { Message, Model, ModelReply, ModelRequest } from "./host/model-cont
 // Write and check skills: in code, as text, and as files.
 export { defineSkill, type SkillDefinition } from "./skill/define-skill.ts";
 export type { ToolContext, ToolDefinition } from "./skill/define-tool.ts";
-export { type Diagnostic, PROFILES, type Profile, type Severity } from "./skill/diagnostics.ts";
 export { parseSkillMd } from "./skill/document.ts";
 export { toSkillMd } from "./skill/frontmatter-yaml.ts";
 export type { Manifest } from "./skill/manifest.ts";
 export {
   createInlineSource,
+  type Diagnostic,
   type LoadedSkills,
+  PROFILES,
+  type Profile,
+  type Severity,
   type Skill,
   type SkillFile,
   type SkillOrigin,
@@ -54,3 +56,4 @@ export { type CheckResult, checkPath, checkText, validateSkillFile } from "./ski
 export { createDirectorySource, type DirectoryOptions } from "./skill/source/directory-source.ts";
 export { type Location, listLocations } from "./skill/source/locations.ts";
 export { Tool, type ToolEffect, type ToolResult, type Usage } from "./skill/tool.ts";
+export { closeMcpServers } from "./util/system.ts";

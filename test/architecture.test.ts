@@ -9,7 +9,7 @@ const source = join(root, "src");
 
 /** Each layer may import from those before it, and from itself. */
 const LAYERS = [
-  ["package.ts", "errors"],
+  ["errors"],
   ["util"],
   ["skill"],
   ["scan"],

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { EXIT } from "../src/cli/command-definition.ts";
+import { EXIT } from "../src/cli/command-context.ts";
 import { pages } from "../tools/docs.ts";
 import { skillet } from "./support/command.ts";
 

@@ -34,6 +34,28 @@ import {
   UNSUPPORTED_CODE,
 } from "./provider-protocol.ts";
 
+// The other exports of `skillet/provider`.
+export { SkillError } from "../errors/problem.ts";
+export {
+  type AuthCallback,
+  type AuthChallenge,
+  type AuthCompletion,
+  type AuthRequest,
+  type CapabilityDescription,
+  type CapabilityProvider,
+  type Credential,
+  type OperationDescription,
+  PROVIDER_ERROR_CODES,
+  type ProviderAnswer,
+  type ProviderAuth,
+  type ProviderCall,
+  type ProviderContext,
+  type ProviderDescription,
+  type ProviderHealth,
+  type ProviderOptions,
+} from "../host/capability-contract.ts";
+export { checkProvider, type ProviderCheckOptions, type ProviderFinding } from "./check-provider.ts";
+
 /** The context of an operation, in addition to its input. The host sets all of it. */
 export interface OperationContext extends ProviderContext {
   /** The idempotency key: the same when the call is repeated. Use it for effects that must not happen twice. */

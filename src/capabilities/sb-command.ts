@@ -1,11 +1,10 @@
 import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Mount, Sandbox } from "../host/sandbox-contract.ts";
-import { packageVersion } from "../package.ts";
 import { makeReadableFolder } from "../sandbox/sandbox-folders.ts";
 import { readRegularText } from "../util/file-access.ts";
-import { quoteShellArgument } from "../util/shell-quote.ts";
-import { shortHash } from "../util/text.ts";
+import { packageVersion } from "../util/system.ts";
+import { quoteShellArgument, shortHash } from "../util/text.ts";
 import type { SandboxProgramSettings } from "./sb-program.ts";
 
 /** The names of the command in a sandbox. */

@@ -1,7 +1,6 @@
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { formatFix } from "../errors/problem.ts";
-import { quoteIfNeeded } from "../util/shell-quote.ts";
-import { findNearest } from "../util/text.ts";
+import { findNearest, quoteIfNeeded } from "../util/text.ts";
 import type {
   AuthBeginResult,
   AuthResult,

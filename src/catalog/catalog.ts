@@ -1,7 +1,15 @@
 import { type Problem, SkillError } from "../errors/problem.ts";
-import { type Diagnostic, diagnose } from "../skill/diagnostics.ts";
 import type { SkillForm } from "../skill/frontmatter.ts";
-import { type LoadedSkills, SCOPES, type Skill, type SkillScope, type Source, withOrigin } from "../skill/skill.ts";
+import {
+  type Diagnostic,
+  diagnose,
+  type LoadedSkills,
+  SCOPES,
+  type Skill,
+  type SkillScope,
+  type Source,
+  withOrigin,
+} from "../skill/skill.ts";
 import { compareText, findNearest } from "../util/text.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 

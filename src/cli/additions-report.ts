@@ -10,14 +10,12 @@ import type {
 } from "../remote/apply-additions.ts";
 import type { CandidateVerdict, RefusedSkill, RemoteCandidate } from "../remote/candidate.ts";
 import { toLockedFiles } from "../remote/file-tree.ts";
-import { listDeclaredVariables } from "../skill/requirements.ts";
-import type { Skill } from "../skill/skill.ts";
+import { listDeclaredVariables, type Skill } from "../skill/skill.ts";
 import { formatDisplayPath } from "../skill/source/locations.ts";
 import type { LockedFiles } from "../store/lock-file.ts";
 import { mapAsync } from "../util/sequential.ts";
-import { quoteIfNeeded } from "../util/shell-quote.ts";
-import { formatCount, truncateLine } from "../util/text.ts";
-import { type CommonOptions, createNotApprovedError, EXIT, ReportedError } from "./command-definition.ts";
+import { formatCount, quoteIfNeeded, truncateLine } from "../util/text.ts";
+import { type CommonOptions, createNotApprovedError, EXIT, ReportedError } from "./command-context.ts";
 import { formatFindingCounts } from "./commands/trust-review.ts";
 import { addWorkspaceOption, formatSkillNames, formatSomeNames, toSignatureJson } from "./format.ts";
 import { askLine, printSkillErrors } from "./locked-skills.ts";

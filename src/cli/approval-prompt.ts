@@ -7,7 +7,7 @@ import type { ApprovalStore } from "../store/approvals.ts";
 import { getUserHome } from "../util/system.ts";
 import { compareText, formatNumber, truncateLine } from "../util/text.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
-import { NOT_A_TERMINAL } from "./command-definition.ts";
+import { NOT_A_TERMINAL } from "./command-context.ts";
 import { escapeForTerminal, foldColumns, foldLines } from "./format.ts";
 import { type CommandIo, createPrinter, type Printer } from "./output.ts";
 import type { Progress } from "./progress.ts";

@@ -13,9 +13,8 @@ import type { Skill } from "../skill/skill.ts";
 import { formatDisplayPath } from "../skill/source/locations.ts";
 import { needsSecretGrant, type SecretOwner } from "../store/trust.ts";
 import { omitUndefined } from "../util/objects.ts";
-import { quoteIfNeeded } from "../util/shell-quote.ts";
-import { compareText, findNearest, truncateLine } from "../util/text.ts";
-import type { CommandHost } from "./command-host.ts";
+import { compareText, findNearest, quoteIfNeeded, truncateLine } from "../util/text.ts";
+import type { CommandHost } from "./command-context.ts";
 import { type Printer, printHanging } from "./output.ts";
 
 /** A capability provider and its current state. */

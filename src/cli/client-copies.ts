@@ -12,14 +12,12 @@ import {
   resolveClientTarget,
 } from "../remote/clients/native-clients.ts";
 import { type CopyRemoval, type CopyStep, prepareCopy } from "../remote/clients/skill-copies.ts";
-import { stopsLoading } from "../skill/diagnostics.ts";
-import type { Skill } from "../skill/skill.ts";
+import { type Skill, stopsLoading } from "../skill/skill.ts";
 import { type Environment, formatHomePath } from "../skill/source/locations.ts";
 import { statIfExists } from "../skill/source/read-file.ts";
 import { type ClientCopy, type ClientCopyStore, hasOriginal } from "../store/copy-records.ts";
-import { quoteIfNeeded } from "../util/shell-quote.ts";
-import { compareText, findNearest, formatCount } from "../util/text.ts";
-import { type CommonOptions, EXIT } from "./command-definition.ts";
+import { compareText, findNearest, formatCount, quoteIfNeeded } from "../util/text.ts";
+import { type CommonOptions, EXIT } from "./command-context.ts";
 import {
   type CommandIo,
   createPrinter,

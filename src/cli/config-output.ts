@@ -14,13 +14,11 @@ import {
 import { FINDING_CODES } from "../errors/finding-codes.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { AuditEntry } from "../host/capability-contract.ts";
-import type { Finding } from "../skill/diagnostics.ts";
-import type { Skill } from "../skill/skill.ts";
+import type { Finding, Skill } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
 import type { SecretOwner } from "../store/trust.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
-import { quoteIfNeeded } from "../util/shell-quote.ts";
-import { formatCount } from "../util/text.ts";
+import { formatCount, quoteIfNeeded } from "../util/text.ts";
 import { formatSkillAddress } from "./format.ts";
 import { type CommandIo, createPrinter, type Printer, printHanging, printProblem } from "./output.ts";
 

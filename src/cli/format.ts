@@ -6,8 +6,7 @@ import { formatDisplayPath } from "../skill/source/locations.ts";
 import { formatLockSource } from "../store/lock-diff.ts";
 import { LOCAL_SOURCE, type LockedSkill } from "../store/lock-file.ts";
 import { isJsonObject, type JsonObject } from "../util/objects.ts";
-import { quoteIfNeeded } from "../util/shell-quote.ts";
-import { formatCount, truncateLine } from "../util/text.ts";
+import { formatCount, quoteIfNeeded, truncateLine } from "../util/text.ts";
 import { escapeInvisible, escapeLine } from "../util/untrusted-text.ts";
 
 /** Wraps a text and the commands after it to a width. Longer words overflow. A command is never split, so that it can be copied. */

@@ -1,9 +1,9 @@
 import { type Command, CommanderError } from "commander";
-import { closeMcpServers } from "../config/mcp-shutdown.ts";
 import { type Problem, SkillError } from "../errors/problem.ts";
-import { quoteIfNeeded } from "../util/shell-quote.ts";
+import { closeMcpServers } from "../util/system.ts";
+import { quoteIfNeeded } from "../util/text.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
-import { EXIT, ReportedError } from "./command-definition.ts";
+import { EXIT, ReportedError } from "./command-context.ts";
 import { findDocsLinks } from "./docs-links.ts";
 import {
   type CommandIo,

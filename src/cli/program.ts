@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { Command } from "commander";
-import { packageRoot, packageVersion } from "../package.ts";
+import { packageRoot, packageVersion } from "../util/system.ts";
 import { findNearest } from "../util/text.ts";
-import { type CommandDefinition, EXIT, formatExamples } from "./command-definition.ts";
+import { type CommandDefinition, EXIT, formatExamples } from "./command-context.ts";
 import { type CommandIo, createPrinter } from "./output.ts";
 
 /** Imports the file of a command. Only the file of the command that is run is imported. */
@@ -88,13 +88,13 @@ const MORE_COMMANDS: Readonly<Record<string, Readonly<Record<string, LoadCommand
   },
   Workers: {
     worker: async () => (await import("./commands/worker.ts")).workerCommand,
-    workers: async () => (await import("./commands/workers.ts")).workersCommand,
+    workers: async () => (await import("./commands/worker.ts")).workersCommand,
     engine: async () => (await import("./commands/engine.ts")).engineCommand,
   },
   Code: {
     script: async () => (await import("./commands/script.ts")).scriptCommand,
     packages: async () => (await import("./commands/packages.ts")).packagesCommand,
-    tools: async () => (await import("./commands/tools.ts")).toolsCommand,
+    tools: async () => (await import("./commands/call.ts")).toolsCommand,
     call: async () => (await import("./commands/call.ts")).callCommand,
   },
   Systems: {

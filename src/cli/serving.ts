@@ -12,11 +12,14 @@ import { findNamesListedByClient } from "../remote/clients/client-views.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Watcher } from "../skill/source/watch-folders.ts";
 import { SERVER_TOKENS_FILE } from "../store/server-tokens.ts";
-import { quoteIfNeeded } from "../util/shell-quote.ts";
-import { formatCount, truncateLine } from "../util/text.ts";
+import { formatCount, quoteIfNeeded, truncateLine } from "../util/text.ts";
 import { createApprovingHost } from "./approval-prompt.ts";
-import type { CommandContext } from "./command-definition.ts";
-import { type CallerOptions, type CommandHost, createConfigurationWarner } from "./command-host.ts";
+import {
+  type CallerOptions,
+  type CommandContext,
+  type CommandHost,
+  createConfigurationWarner,
+} from "./command-context.ts";
 import { type CommandIo, createPrinter, printProblem } from "./output.ts";
 import type { TraceSink } from "./progress.ts";
 

@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 import { getErrnoCode, getErrorMessage } from "../errors/problem.ts";
 import { RENAMED_NAMES } from "../errors/renamed-names.ts";
-import type { Finding } from "../skill/diagnostics.ts";
+import type { Finding } from "../skill/skill.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { findNearest, formatCount, truncateLine } from "../util/text.ts";
 import { CONFIG_KEYS, type ConfigKey } from "./config-keys.ts";

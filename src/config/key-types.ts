@@ -4,7 +4,7 @@ import { DISCLOSURE_MODES } from "../catalog/catalog.ts";
 import { getErrorMessage } from "../errors/problem.ts";
 import { MODEL_PROVIDERS, type ModelPrice, type ModelSettings } from "../host/model-contract.ts";
 import { ISOLATION_LEVELS } from "../host/sandbox-contract.ts";
-import { NPM_PACKAGE, PYTHON_PACKAGE, SYSTEM_PACKAGE_NAME } from "../skill/requirements.ts";
+import { NPM_PACKAGE, PYTHON_PACKAGE, SYSTEM_PACKAGE_NAME } from "../skill/skill.ts";
 import type { RunRetention } from "../store/run-rules.ts";
 import { getUserHome } from "../util/system.ts";
 import type { Host } from "./host.ts";

@@ -2,14 +2,12 @@ import { existsSync } from "node:fs";
 import type { Client, Transport } from "@modelcontextprotocol/client";
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { getErrnoCode, getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";
-import { packageVersion } from "../package.ts";
 import { loadPeer } from "../util/peer-packages.ts";
 import { createRedactor, type Secrets } from "../util/redact.ts";
-import { getSkilletHome, getUserHome } from "../util/system.ts";
+import { endChild, getSkilletHome, getUserHome, packageVersion, registerChild } from "../util/system.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 import type { Host } from "./host.ts";
 import { resolveReference } from "./key-types.ts";
-import { endChild, registerChild } from "./mcp-shutdown.ts";
 import type { McpSettings } from "./settings.ts";
 
 /** An open connection to an MCP server. */

@@ -3,9 +3,8 @@ import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { FindingCode } from "../errors/finding-codes.ts";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
-import { type Diagnostic, diagnose, hasFatalFindings } from "../skill/diagnostics.ts";
 import { parseMarkdownDocument, validateSkill } from "../skill/document.ts";
-import type { LoadedSkills, Source } from "../skill/skill.ts";
+import { type Diagnostic, diagnose, hasFatalFindings, type LoadedSkills, type Source } from "../skill/skill.ts";
 import type { Environment } from "../skill/source/locations.ts";
 import {
   createRemoteFileCache,

@@ -2,7 +2,7 @@ import { DISCLOSURE_MODES, type DisclosureMode } from "../catalog/catalog.ts";
 import { SkillError } from "../errors/problem.ts";
 import { MODEL_PROVIDERS, type ModelPrice, type ModelProvider } from "../host/model-contract.ts";
 import { ISOLATION_LEVELS, type IsolationLevel } from "../host/sandbox-contract.ts";
-import { NPM_PACKAGE, PYTHON_PACKAGE, SYSTEM_PACKAGE_NAME } from "../skill/requirements.ts";
+import { NPM_PACKAGE, PYTHON_PACKAGE, SYSTEM_PACKAGE_NAME } from "../skill/skill.ts";
 import type { JsonObject } from "../util/objects.ts";
 import {
   type ConfigEntry,

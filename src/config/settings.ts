@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { DisclosureMode } from "../catalog/catalog.ts";
 import type { ModelPrice, ModelSettings } from "../host/model-contract.ts";
-import { type Diagnostic, diagnose } from "../skill/diagnostics.ts";
+import { type Diagnostic, diagnose } from "../skill/skill.ts";
 import { type Environment, expandPath } from "../skill/source/locations.ts";
 import { DEFAULT_RUN_RETENTION, type RunRetention } from "../store/run-rules.ts";
 import { omitUndefined } from "../util/objects.ts";

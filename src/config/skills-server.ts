@@ -3,6 +3,7 @@ import type { SkillsClient } from "@modelcontextprotocol/client/ext/skills";
 import { SkillError } from "../errors/problem.ts";
 import type { RemoteEntry } from "../skill/source/remote-skill.ts";
 import { loadPeer } from "../util/peer-packages.ts";
+import { onMcpShutdown } from "../util/system.ts";
 import { clampTimerMs } from "../util/timeout.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 import {
@@ -13,7 +14,6 @@ import {
   type McpConnection,
   type McpLaunch,
 } from "./mcp-connection.ts";
-import { onMcpShutdown } from "./mcp-shutdown.ts";
 
 /** The skills that a server lists. */
 export interface SkillsListing {

@@ -4,7 +4,7 @@ import { SkillError } from "../errors/problem.ts";
 import { runProgram } from "../sandbox/process.ts";
 import { getClientProgram } from "../skill/clients.ts";
 import type { Skill } from "../skill/skill.ts";
-import { CLIENT_IDS, getSkillClient } from "../skill/source/client-folders.ts";
+import { CLIENT_IDS, getSkillClient } from "../skill/source/locations.ts";
 import { copySkill, withRunCopy } from "../skill/source/skill-copy.ts";
 import type { Usage } from "../skill/tool.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";

@@ -18,7 +18,6 @@ export {
   readEvalReports,
   saveEvalReport,
 } from "./eval-report.ts";
-export { type ImproveOptions, improveTriggers, type TriggerImprovement } from "./improve-triggers.ts";
 export {
   adjustPValues,
   comparePairs,
@@ -65,9 +64,12 @@ export {
 export {
   computeRecall,
   evaluateTriggers,
+  type ImproveOptions,
+  improveTriggers,
   type MissedQuery,
   type SkillScore,
   type TriggerEvaluation,
   type TriggerEvaluationSubject,
+  type TriggerImprovement,
   type TriggerScore,
 } from "./trigger-evaluation.ts";

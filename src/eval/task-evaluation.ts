@@ -2,8 +2,8 @@ import { join } from "node:path";
 import type { Host } from "../config/host.ts";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { Model } from "../host/model-contract.ts";
-import { packageVersion } from "../package.ts";
 import { omitUndefined } from "../util/objects.ts";
+import { packageVersion } from "../util/system.ts";
 import { formatCount } from "../util/text.ts";
 import type { EvalBudget, SpentCall } from "./eval-budget.ts";
 import type { EvalCase, EvalSuite } from "./eval-cases.ts";
@@ -16,8 +16,16 @@ import {
   type EvalSkillReport,
 } from "./eval-report.ts";
 import { adjustPValues, comparePairs, computeRate, decideVerdict, type TrialPair } from "./pair-statistics.ts";
-import { readCachedTrial, saveCachedTrial, type TrialJournal } from "./trial-store.ts";
-import { computeCaseDigest, type EvalArm, type FinishedTrial, hashText, runTrial } from "./trials.ts";
+import {
+  computeCaseDigest,
+  type EvalArm,
+  type FinishedTrial,
+  hashText,
+  readCachedTrial,
+  runTrial,
+  saveCachedTrial,
+  type TrialJournal,
+} from "./trials.ts";
 
 /** The tasks of one skill. */
 export interface TaskSubject {

@@ -1,4 +1,4 @@
-import { createCostGuard } from "../agent/run/cost-limits.ts";
+import { createCostGuard } from "../agent/run/run-inputs.ts";
 import { appendTurnContext, discloseTurn, formatTurnPrompt } from "../agent/session/conversation.ts";
 import { openSession, type Session } from "../agent/session/session.ts";
 import type { Catalog } from "../catalog/catalog.ts";

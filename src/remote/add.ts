@@ -2,7 +2,7 @@ import { existsSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { type DiscoverOptions, resolveEnvironment } from "../config/discover.ts";
 import { SkillError } from "../errors/problem.ts";
-import { stopsLoading } from "../skill/diagnostics.ts";
+import { stopsLoading } from "../skill/skill.ts";
 import type { Environment } from "../skill/source/locations.ts";
 import { statIfExists } from "../skill/source/read-file.ts";
 import { recoverFolder } from "../store/atomic-folder.ts";

@@ -1,15 +1,13 @@
 import { chmodSync, lstatSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { SkillError } from "../errors/problem.ts";
-import { stopsLoading } from "../skill/diagnostics.ts";
-import type { Skill } from "../skill/skill.ts";
+import { type Skill, stopsLoading } from "../skill/skill.ts";
 import type { Environment } from "../skill/source/locations.ts";
 import { readFolderSkill } from "../skill/source/read-skill.ts";
 import { type BlobCache, createBlobCache, listLockGrants } from "../store/lock-approval.ts";
 import { digestTree, hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../store/lock-file.ts";
 import { omitUndefined } from "../util/objects.ts";
-import { quoteIfNeeded } from "../util/shell-quote.ts";
-import { compareText } from "../util/text.ts";
+import { compareText, quoteIfNeeded } from "../util/text.ts";
 import {
   type AdditionResult,
   type PlannedAddition,

@@ -21,10 +21,9 @@ import {
   type Sandbox,
   type SandboxCommand,
 } from "../host/sandbox-contract.ts";
-import { packageVersion } from "../package.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { isInside } from "../util/safe-path.ts";
-import { findSystemProgram, getUserHome } from "../util/system.ts";
+import { findSystemProgram, getUserHome, packageVersion } from "../util/system.ts";
 import { shortHash } from "../util/text.ts";
 import { createBubblewrapSandbox } from "./bubblewrap.ts";
 import { preparePipes } from "./pipes.ts";

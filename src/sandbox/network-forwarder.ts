@@ -1,7 +1,7 @@
 import type { Problem } from "../errors/problem.ts";
 import type { SandboxCommand, SandboxOutcome } from "../host/sandbox-contract.ts";
-import { formatEndpoint } from "./endpoint.ts";
 import { type NetworkProxyOptions, openNetworkProxy, type ProxyRefusal } from "./network-proxy.ts";
+import { formatEndpoint } from "./sandbox-socket.ts";
 
 /** The path of the proxy's socket inside a sandbox. */
 export const NETWORK_SOCKET = "/run/skillet/network.sock";

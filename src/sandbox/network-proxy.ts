@@ -14,10 +14,11 @@ import {
   findUpstreamProxy,
   formatEndpoint,
   isPrivateAddress,
+  listenOnPrivateSocket,
   parseEndpoint,
+  type UnixSocketOptions,
   type UpstreamProxies,
-} from "./endpoint.ts";
-import { listenOnPrivateSocket, type UnixSocketOptions } from "./sandbox-socket.ts";
+} from "./sandbox-socket.ts";
 
 export interface NetworkProxyOptions extends ProxyRules, UnixSocketOptions {}
 

@@ -2,7 +2,6 @@ import type { FindingCode } from "../errors/finding-codes.ts";
 import { collectStrings, createJsonObject, type JsonObject } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
 import { escapeCodePoint, findInvisible } from "../util/untrusted-text.ts";
-import { type Finding, getSeverity, hasFatalFindings, type Position, type Profile } from "./diagnostics.ts";
 import {
   countNewlines,
   type Frontmatter,
@@ -14,7 +13,16 @@ import {
 } from "./frontmatter.ts";
 import { readYaml, repairYaml, type YamlResult } from "./frontmatter-yaml.ts";
 import { isKnownKey, type ReportProblem, readManifestValues } from "./manifest.ts";
-import { findNameProblem, isWindowsDeviceName, STANDARD_NAME } from "./skill.ts";
+import {
+  type Finding,
+  findNameProblem,
+  getSeverity,
+  hasFatalFindings,
+  isWindowsDeviceName,
+  type Position,
+  type Profile,
+  STANDARD_NAME,
+} from "./skill.ts";
 import { validateTriggers } from "./triggers.ts";
 
 /** The two parts of a SKILL.md. */

@@ -1,5 +1,4 @@
 import type { FindingCode } from "../errors/finding-codes.ts";
-import { getSeverity } from "./diagnostics.ts";
 import {
   parseMarkdownDocument,
   parseYamlDocument,
@@ -10,7 +9,7 @@ import {
 import { findFrontmatter, removeLeadingLines } from "./frontmatter.ts";
 import { writeYaml } from "./frontmatter-yaml.ts";
 import { isKnownKey } from "./manifest.ts";
-import { findNameProblem, STANDARD_NAME } from "./skill.ts";
+import { findNameProblem, getSeverity, STANDARD_NAME } from "./skill.ts";
 
 export interface FixRequest extends ValidationContext {
   /** Misspelled keys that the user wants renamed. All others are only reported. */

@@ -1,9 +1,8 @@
 import type { Event, Schema, YAMLException } from "js-yaml";
 import { createJsonObject, type JsonObject } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
-import type { Finding } from "./diagnostics.ts";
 import { countNewlines, trimBody } from "./frontmatter.ts";
-import type { Skill } from "./skill.ts";
+import type { Finding, Skill } from "./skill.ts";
 import { getYamlLibrary } from "./yaml-library.ts";
 
 /** Returns a SKILL.md with this frontmatter and body. Contract: parsing it returns the same values. */

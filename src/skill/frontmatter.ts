@@ -1,4 +1,4 @@
-import type { Finding, Position } from "./diagnostics.ts";
+import type { Finding, Position } from "./skill.ts";
 
 export type SkillForm = "folder" | "markdown" | "yaml" | "code";
 

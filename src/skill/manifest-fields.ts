@@ -1,7 +1,7 @@
 import type { FindingCode } from "../errors/finding-codes.ts";
 import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
-import { findVariableProblem, isSystemPackageName } from "./requirements.ts";
+import { findVariableProblem, isSystemPackageName } from "./skill.ts";
 import { parseToolsetRef } from "./skill-code.ts";
 
 /** Contract: the message continues after `"key"`, as in `must be text`. */

@@ -1,7 +1,6 @@
 import { closeSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { readRequirements } from "../skill/requirements.ts";
-import type { Skill } from "../skill/skill.ts";
+import { readRequirements, type Skill } from "../skill/skill.ts";
 import { stripDotSlash } from "../skill/skill-code.ts";
 import { isShipped, type Location } from "../skill/source/locations.ts";
 import { createFileFingerprint, formatFileId } from "../skill/source/read-file.ts";

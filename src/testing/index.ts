@@ -1,14 +1,5 @@
 /** Contract suites for drivers of stores, and drivers that keep everything in memory. */
 
-export {
-  type AuditStorage,
-  createMemoryAudit,
-  createMemoryVault,
-  type MemoryAudit,
-  type MemoryVault,
-  testAudit,
-  testVault,
-} from "./capability-stores.ts";
 export type { ContractCase, ContractStorage, CreateStorage } from "./contract.ts";
 export {
   createMemoryApprovalStore,
@@ -16,5 +7,15 @@ export {
   testApprovalStore,
   testStatisticsStore,
 } from "./contract.ts";
-export { createMemoryRunStore, type MemoryRun } from "./run-store.ts";
+export {
+  type AuditStorage,
+  createMemoryAudit,
+  createMemoryRunStore,
+  createMemoryVault,
+  type MemoryAudit,
+  type MemoryRun,
+  type MemoryVault,
+  testAudit,
+  testVault,
+} from "./memory-stores.ts";
 export { type RunStorage, testRunStore } from "./run-store-cases.ts";

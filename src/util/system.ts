@@ -1,4 +1,4 @@
-import { realpathSync, statSync } from "node:fs";
+import { readFileSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -109,4 +109,101 @@ export function getUserHome(env: EnvironmentVariables): string {
 /** Returns skillet's own folder. */
 export function getSkilletHome(env: EnvironmentVariables, home = getUserHome(env)): string {
   return env["SKILLET_HOME"] || join(home, ".skillet");
+}
+
+declare const SKILLET_VERSION: string | undefined;
+declare const SKILLET_IS_PROGRAM: boolean | undefined;
+
+/** Returns the version of this package. The build writes it into the code, where no bundler can lose it. */
+export function packageVersion(): string {
+  if (typeof SKILLET_VERSION === "string") return SKILLET_VERSION;
+  ownVersion ??= String(readPackage(join(import.meta.dirname, "../.."))?.version);
+  return ownVersion;
+}
+
+let ownVersion: string | undefined;
+
+/**
+ * Returns the folder of this package, with its skills and its program; undefined if a bundler made this code part of
+ * another program. Folders of that program never count: skillet does not ship their content.
+ */
+export function packageRoot(): string | undefined {
+  ownRoot ??= { root: findRoot() };
+  return ownRoot.root;
+}
+
+let ownRoot: { root: string | undefined } | undefined;
+
+/** The maximum depth of files below the package folder: `dist/lib/NAME.js`, `src/util/system.ts`. */
+const DEPTH = 2;
+
+function findRoot(): string | undefined {
+  // Undefined if a bundler writes CommonJS.
+  const here: string | undefined = import.meta.dirname;
+  if (typeof SKILLET_IS_PROGRAM === "boolean" && here !== undefined) return join(here, "../..");
+  let folder = here;
+  for (let depth = 0; folder !== undefined && depth < DEPTH; depth++) {
+    folder = dirname(folder);
+    if (readPackage(folder)?.name === "skillet") return folder;
+  }
+  return undefined;
+}
+
+function readPackage(folder: string): { name?: unknown; version?: unknown } | undefined {
+  try {
+    return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Child processes that end with this process, and the signal: those that already got SIGTERM get SIGKILL. */
+const RUNNING_CHILDREN = new Map<number, "SIGTERM" | "SIGKILL">();
+let isWatching = false;
+
+/** Registers a child process. Returns a function to call after it has ended. */
+export function registerChild(pid: number | undefined): () => void {
+  if (pid === undefined) return () => {};
+  if (!isWatching) process.once("exit", endAllChildren);
+  isWatching = true;
+  RUNNING_CHILDREN.set(pid, "SIGTERM");
+  return () => RUNNING_CHILDREN.delete(pid);
+}
+
+/** Ends a child process with SIGTERM, and with SIGKILL after a grace period. */
+export async function endChild(pid: number | undefined): Promise<void> {
+  if (pid === undefined || !RUNNING_CHILDREN.has(pid)) return;
+  signalChild(pid, "SIGTERM");
+  RUNNING_CHILDREN.set(pid, "SIGKILL");
+  for (let waited = 0; waited < TERM_GRACE_MS && RUNNING_CHILDREN.has(pid); waited += POLL_MS) {
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  if (RUNNING_CHILDREN.has(pid)) signalChild(pid, "SIGKILL");
+}
+
+const TERM_GRACE_MS = 500;
+const POLL_MS = 20;
+
+function endAllChildren(): void {
+  for (const [pid, signal] of RUNNING_CHILDREN) signalChild(pid, signal);
+}
+
+function signalChild(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has already ended.
+  }
+}
+
+const CLOSERS = new Set<() => Promise<void>>();
+
+/** Registers a function that closes MCP servers. */
+export function onMcpShutdown(close: () => Promise<void>): void {
+  CLOSERS.add(close);
+}
+
+/** Closes all MCP servers that were started, and waits for them. The exit handler signals any that remain. */
+export async function closeMcpServers(): Promise<void> {
+  await Promise.all([...CLOSERS].map((close) => close()));
 }

@@ -130,3 +130,13 @@ function fnv1a(text: string, start: number): number {
   for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193);
   return hash >>> 0;
 }
+
+/** Quotes a value for a shell if it contains special characters. */
+export function quoteIfNeeded(value: string): string {
+  return /^[\w./~@%+:,-]+$/.test(value) ? value : quoteShellArgument(value);
+}
+
+/** Quotes any value as a single shell argument. */
+export function quoteShellArgument(value: string): string {
+  return `'${value.replaceAll("'", "'\\''")}'`;
+}

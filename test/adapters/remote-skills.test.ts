@@ -1,7 +1,7 @@
 import { SkillsClient } from "@modelcontextprotocol/client/ext/skills";
 import { afterEach, describe, expect, it } from "vitest";
-import { closeMcpServers } from "../../src/config/mcp-shutdown.ts";
 import { copySkill } from "../../src/skill/source/skill-copy.ts";
+import { closeMcpServers } from "../../src/util/system.ts";
 import { discoverIn } from "../support/discover.ts";
 import { connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
 import { listedText, skillsOverMcp } from "../support/skills-over-mcp.ts";

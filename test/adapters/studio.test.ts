@@ -8,7 +8,7 @@ import {
   type StudioChange,
   watchStores,
 } from "../../src/adapters/studio/studio-changes.ts";
-import { createStudioGuard } from "../../src/adapters/studio/studio-guard.ts";
+import { createStudioGuard } from "../../src/adapters/studio/studio-server.ts";
 import { TIERS } from "../../src/catalog/disclose.ts";
 import { findDesktopOpener } from "../../src/util/system.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";

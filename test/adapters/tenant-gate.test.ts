@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createTenantGate } from "../../src/adapters/mcp-server/tenant-gate.ts";
+import { createTenantGate } from "../../src/adapters/mcp-server/served-person.ts";
 
 const never = new AbortController().signal;
 

@@ -5,8 +5,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createResultEnvelope, formatWireName, normalizeSchema } from "../../src/adapters/mcp-server/index.ts";
 import { CATEGORY_KEY, createToolListing, createToolMeta } from "../../src/adapters/mcp-server/tool-envelope.ts";
+import { createWireNames } from "../../src/skill/clients.ts";
 import type { Tool, ToolResult } from "../../src/skill/tool.ts";
-import { createWireNames } from "../../src/skill/tool-names.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
 
 const source = join(import.meta.dirname, "../../src");
@@ -339,7 +339,7 @@ describe("a tool of a skill, as it is listed", () => {
 
 describe("what transforms names, schemas and results", () => {
   it("[P-20] imports nothing that reads, writes, asks or waits", () => {
-    const files = closure(["adapters/mcp-server/tool-envelope.ts", "skill/tool-names.ts"]);
+    const files = closure(["adapters/mcp-server/tool-envelope.ts", "skill/clients.ts"]);
     expect(files).toContain("util/text.ts");
     expect(files.length).toBeLessThan(10);
     for (const file of files) {

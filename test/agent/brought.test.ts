@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { closeMcpServers } from "../../src/config/mcp-shutdown.ts";
 import { Tool } from "../../src/skill/tool.ts";
+import { closeMcpServers } from "../../src/util/system.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { eventsOf, useScene } from "../support/use.ts";
 

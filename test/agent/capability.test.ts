@@ -379,7 +379,7 @@ describe("what is not given", () => {
 
   it("[Q-20] is another's socket, of many runs at once", async () => {
     const { found, capabilities } = await scene([bash("true")], { turns: () => "never asked" });
-    const { createRunBroker } = await import("../../src/agent/tools/contributed-tools.ts");
+    const { createRunBroker } = await import("../../src/agent/tools/skill-tools.ts");
     const { openRunSandbox } = await import("../../src/agent/workspace/run-sandbox.ts");
     const { createLiveStepRunner } = await import("../../src/agent/run/step-runner.ts");
     const { createTaintTracker } = await import("../../src/agent/policy/taint-tracker.ts");

@@ -9,7 +9,7 @@ import { createConversation } from "../../src/agent/session/conversation.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import type { Message, Model } from "../../src/host/model-contract.ts";
 import { formatJournalLine, parseJournal } from "../../src/store/journal.ts";
-import { createMemoryRunStore, type MemoryRun } from "../../src/testing/run-store.ts";
+import { createMemoryRunStore, type MemoryRun } from "../../src/testing/memory-stores.ts";
 import { catalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 

@@ -10,7 +10,7 @@ import type { RunResult } from "../../src/agent/run/run-result.ts";
 import { useSkill } from "../../src/agent/run/use-skill.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import type { JournalLine } from "../../src/store/journal.ts";
-import { createMemoryRunStore, type MemoryRun } from "../../src/testing/run-store.ts";
+import { createMemoryRunStore, type MemoryRun } from "../../src/testing/memory-stores.ts";
 import { moduleOf } from "../support/program.ts";
 import { RUN_DRIVERS, scenesOver } from "../support/run-drivers.ts";
 import { sampleSteps } from "../support/sample-steps.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { closeMcpServers } from "../../src/config/mcp-shutdown.ts";
 import type { ApprovalRequest, Approve } from "../../src/host/approval.ts";
+import { closeMcpServers } from "../../src/util/system.ts";
 import { eventsOf, useScene } from "../support/use.ts";
 
 const PROGRAM = join(import.meta.dirname, "../support/mcp-server.ts");

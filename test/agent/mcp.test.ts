@@ -7,9 +7,9 @@ import { checkMcpServers, listMcpTools } from "../../src/agent/mcp-client/mcp-se
 import { createHostRedactor } from "../../src/agent/run/redaction.ts";
 import { wrapHostTool } from "../../src/agent/tools/tool-output.ts";
 import type { Host } from "../../src/config/host.ts";
-import { closeMcpServers } from "../../src/config/mcp-shutdown.ts";
 import { DEFAULT_SETTINGS, type McpSettings } from "../../src/config/settings.ts";
 import type { Tool } from "../../src/skill/tool.ts";
+import { closeMcpServers } from "../../src/util/system.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { mcpOverHttp } from "../support/mcp-http.ts";
 import { withGrowingLimit } from "../support/wait-for.ts";

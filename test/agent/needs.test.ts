@@ -5,7 +5,7 @@ import { createSystemInfo, type Host } from "../../src/config/host.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import { formatFix } from "../../src/errors/problem.ts";
 import { createNoSandbox } from "../../src/sandbox/create-sandbox.ts";
-import { listDeclaredVariables } from "../../src/skill/requirements.ts";
+import { listDeclaredVariables } from "../../src/skill/skill.ts";
 import { createTool } from "../../src/skill/tool.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createProviderLimit, getPauseMs } from "../../src/agent/models/provider-limits.ts";
+import { createProviderLimit, getPauseMs } from "../../src/agent/models/model-providers.ts";
 import { useScene } from "../support/use.ts";
 
 const never = new AbortController().signal;

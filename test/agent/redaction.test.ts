@@ -7,7 +7,7 @@ import type { SkillEvent } from "../../src/host/events.ts";
 import type { Model, ModelReply } from "../../src/host/model-contract.ts";
 import { NO_USAGE } from "../../src/host/model-contract.ts";
 import { Tool } from "../../src/skill/tool.ts";
-import { createMemoryRunStore } from "../../src/testing/run-store.ts";
+import { createMemoryRunStore } from "../../src/testing/memory-stores.ts";
 import { catalogOf } from "../support/skills.ts";
 
 const SECRET = "hunter2-hunter2";

@@ -2,8 +2,7 @@ import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import type { FindingCode } from "../../src/errors/finding-codes.ts";
-import { type Diagnostic, stopsLoading } from "../../src/skill/diagnostics.ts";
-import type { LoadedSkills } from "../../src/skill/skill.ts";
+import { type Diagnostic, type LoadedSkills, stopsLoading } from "../../src/skill/skill.ts";
 import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 

@@ -5,11 +5,10 @@ import { openSession } from "../../src/agent/session/session.ts";
 import { loadCatalog } from "../../src/catalog/catalog.ts";
 import { disclose } from "../../src/catalog/disclose.ts";
 import { formatPromptListing, formatPromptSection } from "../../src/catalog/listing.ts";
-import { formatSkillContent } from "../../src/catalog/skill-content.ts";
+import { formatSkillContent, substituteArguments } from "../../src/catalog/skill-content.ts";
 import type { Skill, Source } from "../../src/skill/skill.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { readTriggerQueries } from "../../src/skill/source/file-skill.ts";
-import { substituteArguments } from "../../src/skill/substitute-arguments.ts";
 import { findInvisible, sanitizeLine, wrapInTag } from "../../src/util/untrusted-text.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { sketch } from "../support/skills.ts";
@@ -277,8 +276,8 @@ describe("arguments", () => {
     const megabyte = "$other ".repeat(140_000);
     expect(substituteArguments(megabyte, { arguments: "x", names: ["n"] })).toContain("$other $other");
     await expectLinearSteps(
-      ["src/skill/substitute-arguments.ts"],
-      ({ substituteArguments }: typeof import("../../src/skill/substitute-arguments.ts"), length: number) => {
+      ["src/catalog/skill-content.ts"],
+      ({ substituteArguments }: typeof import("../../src/catalog/skill-content.ts"), length: number) => {
         const names = Array.from({ length }, (_, at) => `n${at}`);
         substituteArguments("$other ".repeat(length), { arguments: "x", names });
       },

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { defineSkill } from "../../src/skill/define-skill.ts";
-import { PROFILES } from "../../src/skill/diagnostics.ts";
 import { parseMarkdownDocument, parseYamlDocument, validateSkill } from "../../src/skill/document.ts";
 import { trimBody } from "../../src/skill/frontmatter.ts";
 import { readFullYaml, readSimpleYaml, toSkillMd } from "../../src/skill/frontmatter-yaml.ts";
+import { PROFILES } from "../../src/skill/skill.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
 import { escapeLine, findInvisible } from "../../src/util/untrusted-text.ts";
 import { IS_LONG } from "../support/sample-steps.ts";

@@ -10,8 +10,8 @@ import {
   prepareCommandMounts,
 } from "../../src/capabilities/sb-command.ts";
 import { DEFAULT_SANDBOX_SETTINGS } from "../../src/config/limits.ts";
-import { packageVersion } from "../../src/package.ts";
 import { createSandbox } from "../../src/sandbox/create-sandbox.ts";
+import { packageVersion } from "../../src/util/system.ts";
 import { bundleSandboxCommand } from "../../tools/sandbox-command.ts";
 import { describeWithBubblewrap } from "../sandbox/contract.ts";
 import { sceneFor } from "../sandbox/scene.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { SHELLS } from "../../src/cli/commands/completion.ts";
 import { listCommandPaths } from "../../src/cli/program.ts";
-import { PROFILES } from "../../src/skill/diagnostics.ts";
+import { PROFILES } from "../../src/skill/skill.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { PROGRAM, RUN } from "../support/program.ts";

@@ -1,7 +1,7 @@
 import { appendFileSync, chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { EXPORT_TARGETS, FILE_TARGETS } from "../../src/cli/command-definition.ts";
+import { EXPORT_TARGETS, FILE_TARGETS } from "../../src/cli/command-context.ts";
 import { EXPORT_FORMATS } from "../../src/remote/clients/export-skill.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { scene } from "./install-scene.ts";

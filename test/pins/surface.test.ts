@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { EXIT } from "../../src/cli/command-definition.ts";
+import { EXIT } from "../../src/cli/command-context.ts";
 import { STOP_REASONS } from "../../src/config/index.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import { PROFILES } from "../../src/index.ts";

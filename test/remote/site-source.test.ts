@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { packageVersion } from "../../src/package.ts";
 import { fetchSite } from "../../src/remote/fetch-source.ts";
 import type { FetchSourceOptions } from "../../src/remote/remote-source.ts";
+import { packageVersion } from "../../src/util/system.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { type Answer, INDEX_PATH, siteEntry, siteIndex, startSite, tarGz } from "../support/skill-site.ts";
 

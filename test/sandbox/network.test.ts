@@ -4,7 +4,6 @@ import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { findUpstreamProxy } from "../../src/sandbox/endpoint.ts";
 import {
   type LoopbackProxyOptions,
   type NetworkProxyOptions,
@@ -12,6 +11,7 @@ import {
   openNetworkProxy,
   type ProxyRefusal,
 } from "../../src/sandbox/network-proxy.ts";
+import { findUpstreamProxy } from "../../src/sandbox/sandbox-socket.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
 

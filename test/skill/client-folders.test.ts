@@ -5,7 +5,7 @@ import { disclose } from "../../src/catalog/disclose.ts";
 import { isOfferedByDefault } from "../../src/catalog/listing.ts";
 import { discover } from "../../src/config/discover.ts";
 import { listClientViews } from "../../src/remote/clients/client-views.ts";
-import { CLIENT_IDS, getSkillClient, resolveUserFolder } from "../../src/skill/source/client-folders.ts";
+import { CLIENT_IDS, getSkillClient, resolveUserFolder } from "../../src/skill/source/locations.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
 /** A home folder and a repository with a package in it. */

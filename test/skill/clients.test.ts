@@ -3,7 +3,7 @@ import { SENSITIVE_PATHS } from "../../src/agent/workspace/sensitive-paths.ts";
 import { CLIENT_LISTINGS } from "../../src/catalog/client-listings.ts";
 import { HOOK_FORMATS } from "../../src/remote/clients/prompt-hooks.ts";
 import { CLIENTS, MCP_CLIENT_NAMES } from "../../src/skill/clients.ts";
-import { SKILL_CLIENTS } from "../../src/skill/source/client-folders.ts";
+import { SKILL_CLIENTS } from "../../src/skill/source/locations.ts";
 
 describe("the table of clients", () => {
   it("has the clients of every other table", () => {

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { CORE_SCHEMA, dump, load } from "js-yaml";
 import { describe, expect, it } from "vitest";
-import { PROFILES } from "../../src/skill/diagnostics.ts";
 import { type FixRequest, fixDocument } from "../../src/skill/fix-document.ts";
+import { PROFILES } from "../../src/skill/skill.ts";
 
 const request: FixRequest = {
   form: "folder",

@@ -4,9 +4,9 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createFrontmatterSchema } from "../../src/cli/commands/schema.ts";
-import { getSeverity } from "../../src/skill/diagnostics.ts";
 import { parseMarkdownDocument, parseYamlDocument, validateSkill } from "../../src/skill/document.ts";
 import { MANIFEST_FIELDS } from "../../src/skill/manifest.ts";
+import { getSeverity } from "../../src/skill/skill.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
 
 const root = join(import.meta.dirname, "../..");

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { findVariableProblem, isSystemPackageName } from "../../src/skill/requirements.ts";
+import { findVariableProblem, isSystemPackageName } from "../../src/skill/skill.ts";
 import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 

@@ -3,7 +3,7 @@ import { join, relative } from "node:path";
 import { load } from "js-yaml";
 import { describe, expect, it } from "vitest";
 import { fetchListing } from "../../src/remote/fetch-source.ts";
-import { PROFILES } from "../../src/skill/diagnostics.ts";
+import { PROFILES } from "../../src/skill/skill.ts";
 import type { CheckedFile } from "../../src/skill/source/check-skills.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillet } from "../support/command.ts";

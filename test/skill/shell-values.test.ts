@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { substituteInCommand } from "../../src/skill/substitute-arguments.ts";
+import { substituteInCommand } from "../../src/catalog/skill-content.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 const run = (shell: string, command: string, cwd = "/") =>

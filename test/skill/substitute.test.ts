@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { substituteArguments } from "../../src/skill/substitute-arguments.ts";
+import { substituteArguments } from "../../src/catalog/skill-content.ts";
 
 describe("what is put into instructions", () => {
   it.each([

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RunStore } from "../../src/store/runs.ts";
-import type { MemoryRun } from "../../src/testing/run-store.ts";
-import { createMemoryRunStore } from "../../src/testing/run-store.ts";
+import { createMemoryRunStore, type MemoryRun } from "../../src/testing/memory-stores.ts";
 import type { Scene } from "./discover.ts";
 import { useScene } from "./use.ts";
 

@@ -6,14 +6,6 @@ import { createVault } from "../../src/capabilities/credential-vault.ts";
 import { createApprovalStore } from "../../src/store/approvals.ts";
 import { createRunStore } from "../../src/store/runs.ts";
 import { createStatisticsStore, type UseRow } from "../../src/store/statistics.ts";
-import {
-  createMemoryAudit,
-  createMemoryVault,
-  type MemoryAudit,
-  type MemoryVault,
-  testAudit,
-  testVault,
-} from "../../src/testing/capability-stores.ts";
 import type { ContractCase } from "../../src/testing/contract.ts";
 import {
   createMemoryApprovalStore,
@@ -21,7 +13,16 @@ import {
   testApprovalStore,
   testStatisticsStore,
 } from "../../src/testing/contract.ts";
-import { createMemoryRunStore, type MemoryRun } from "../../src/testing/run-store.ts";
+import {
+  createMemoryAudit,
+  createMemoryRunStore,
+  createMemoryVault,
+  type MemoryAudit,
+  type MemoryRun,
+  type MemoryVault,
+  testAudit,
+  testVault,
+} from "../../src/testing/memory-stores.ts";
 import { testRunStore } from "../../src/testing/run-store-cases.ts";
 import { temporaryFolder } from "../support/folder.ts";
 

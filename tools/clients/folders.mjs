@@ -1,11 +1,6 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join, relative } from "node:path";
-import {
-  CLIENT_IDS,
-  findReadingClients,
-  getSkillClient,
-  resolveUserFolder,
-} from "../../src/skill/source/client-folders.ts";
+import { CLIENT_IDS, findReadingClients, getSkillClient, resolveUserFolder } from "../../src/skill/source/locations.ts";
 import { capture, textsIn } from "./capture.mjs";
 import { openHome, writeFile } from "./home.mjs";
 import { runProgram } from "./process.mjs";

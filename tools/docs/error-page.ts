@@ -1,9 +1,9 @@
-import { EXIT } from "../../src/cli/command-definition.ts";
+import { EXIT } from "../../src/cli/command-context.ts";
 import { CODE_SECTIONS, type CodeSection } from "../../src/cli/commands/help.ts";
 import { ERROR_EXIT_CODES } from "../../src/cli/main.ts";
 import { FINDING_CODES, type FindingSeverity } from "../../src/errors/finding-codes.ts";
 import { RENAMED_NAMES, type RenamedKind } from "../../src/errors/renamed-names.ts";
-import { PROFILES } from "../../src/skill/diagnostics.ts";
+import { PROFILES } from "../../src/skill/skill.ts";
 
 export function errorPage(): string {
   return `# Codes

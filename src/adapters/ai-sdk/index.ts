@@ -4,7 +4,7 @@ import { listOfferedTools, openSession, type Session, type SessionToolOffer } fr
 import { type Catalog, loadCatalog } from "../../catalog/catalog.ts";
 import { formatPromptListing, isOfferedByDefault } from "../../catalog/listing.ts";
 import { completeHost, type HostOptions } from "../../config/host.ts";
-import type { Profile } from "../../skill/diagnostics.ts";
+import type { Profile } from "../../skill/skill.ts";
 import { createDirectorySource } from "../../skill/source/directory-source.ts";
 import type { ToolResult } from "../../skill/tool.ts";
 import { omitUndefined } from "../../util/objects.ts";

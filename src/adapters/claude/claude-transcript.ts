@@ -11,11 +11,11 @@ import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, type Problem } from "../../errors/problem.ts";
 import type { StopReason } from "../../host/events.ts";
 import { NO_USAGE } from "../../host/model-contract.ts";
-import { packageVersion } from "../../package.ts";
+import { createWireNames, type WireNames } from "../../skill/clients.ts";
 import type { CallOptions, Tool, Usage } from "../../skill/tool.ts";
-import { createWireNames, type WireNames } from "../../skill/tool-names.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
+import { packageVersion } from "../../util/system.ts";
 import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
 import type { SdkTransport } from "./claude-sdk.ts";
 

@@ -1,5 +1,5 @@
 import type { Problem } from "../../errors/problem.ts";
-import { packageVersion } from "../../package.ts";
+import { packageVersion } from "../../util/system.ts";
 import { truncateLine } from "../../util/text.ts";
 
 /** A span in OTLP/JSON: ids in hexadecimal, times and integers as strings, kinds and codes as numbers. */

@@ -1,12 +1,18 @@
 import { SkillError } from "../../errors/problem.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
 import type { RunStore } from "../../store/runs.ts";
-import { type Database, type DatabaseOptions, openDatabase } from "./database.ts";
+import {
+  type Database,
+  type DatabaseOptions,
+  openDatabase,
+  readSchemaVersion,
+  requireSchema,
+  SCHEMA_VERSION,
+} from "./database.ts";
 import { createDbosDispatcher, type Dispatcher } from "./dispatcher.ts";
 import { type ApprovalOwner, createPostgresApprovalStore } from "./postgres-approvals.ts";
 import { createPostgresRunStore, type PostgresRunOptions } from "./postgres-runs.ts";
 import { addNextLeg, createRunQueue, type RunQueue } from "./run-queue.ts";
-import { requireSchema } from "./schema.ts";
 
 export interface PostgresOptions extends DatabaseOptions, PostgresRunOptions {}
 
@@ -54,4 +60,71 @@ export async function openEngine(options: PostgresOptions): Promise<Engine> {
       await database.close();
     },
   };
+}
+
+/** One result of the check of a database. */
+export interface EngineFinding {
+  level: "ok" | "warning" | "error";
+  message: string;
+  fix?: string;
+}
+
+/** Checks what workers need of a database, and what a role should not be able to do. Throws a SkillError if it is unavailable. */
+export async function checkEngine(database: Database): Promise<EngineFinding[]> {
+  const [row = {}] = await database.query(FACTS);
+  const version = await readSchemaVersion(database);
+  const isRemote = row["is_remote"] === true;
+  const differenceMs = Math.abs(Number(row["now_ms"]) - Date.now());
+  return [
+    { level: "ok", message: `Postgres ${row["version"]}, as ${row["role"]}` },
+    choose(row["encoding"] === "UTF8", `encoding ${row["encoding"]}`, "create the database with encoding UTF8"),
+    choose(row["is_standby"] !== true, "accepts writes", "the URL leads to a standby: use the primary server"),
+    choose(
+      version === SCHEMA_VERSION,
+      version === 0 ? "no tables of skillet" : `tables of version ${version}`,
+      version > SCHEMA_VERSION ? "update skillet" : "run `skillet engine init` as the owner of the database",
+    ),
+    choose(
+      row["has_tls"] === true || !isRemote,
+      row["has_tls"] === true
+        ? "encrypted connection"
+        : isRemote
+          ? "the connection is not encrypted"
+          : "local connection",
+      "add ?sslmode=verify-full to the URL",
+      "warning",
+    ),
+    choose(
+      row["is_superuser"] !== true && row["can_create"] !== true,
+      row["is_superuser"] === true
+        ? "the role is a superuser"
+        : row["can_create"] === true
+          ? "the role can create or change tables"
+          : "the role can only read and write rows",
+      "use the role that `skillet engine init --print-sql --role NAME` creates",
+      "warning",
+    ),
+    choose(
+      differenceMs < MAX_CLOCK_DIFFERENCE_MS,
+      `the clocks differ by ${Math.round(differenceMs / 1000)} s`,
+      "synchronize the clocks: times of runs are shown by the clock of each machine",
+      "warning",
+    ),
+  ];
+}
+
+const MAX_CLOCK_DIFFERENCE_MS = 5000;
+
+const FACTS = `
+select current_setting('server_version') as version, current_user as role,
+  current_setting('server_encoding') as encoding, pg_is_in_recovery() as is_standby,
+  inet_client_addr() is not null and not (inet_client_addr() <<= '127.0.0.0/8' or inet_client_addr() = '::1') as is_remote,
+  coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as has_tls,
+  (select rolsuper from pg_roles where rolname = current_user) as is_superuser,
+  has_database_privilege(current_database(), 'create')
+    or (to_regnamespace('skillet') is not null and has_schema_privilege(to_regnamespace('skillet')::oid, 'create')) as can_create,
+  extract(epoch from clock_timestamp()) * 1000 as now_ms`;
+
+function choose(isFine: boolean, message: string, fix: string, level: "warning" | "error" = "error"): EngineFinding {
+  return isFine ? { level: "ok", message } : { level, message, fix };
 }

@@ -1,12 +1,27 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { randomBytes } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { type AddressInfo, isIP } from "node:net";
+import { hostname } from "node:os";
+import { extname, join } from "node:path";
 import { getErrnoCode, getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
-import { formatUrlHost, isWildcardHost, readRequestBody } from "../../util/http.ts";
+import {
+  formatUrlHost,
+  hashSecret,
+  isLoopbackHost,
+  isSameSecret,
+  isWildcardHost,
+  readRequestBody,
+} from "../../util/http.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
-import type { StudioAsset } from "./studio-assets.ts";
 import type { ChangeFeed } from "./studio-changes.ts";
-import { createStudioGuard, type StudioGuard } from "./studio-guard.ts";
 
 /** A route of the page's data. Contract: `answer` reads no path of the request; it finds things by their names. */
 export interface StudioRoute {
@@ -259,3 +274,139 @@ function streamChanges(response: ServerResponse, feed: ChangeFeed): void {
 
 const MAX_UNREAD_BYTES = 1024 * 1024;
 const ALIVE_INTERVAL_MS = 20_000;
+
+/** A file of the page, in memory: no path of a request ever reaches the disk. */
+interface StudioAsset {
+  type: string;
+  body: Buffer;
+  /** True if its name has a hash of its content, so that it never changes. */
+  isHashed: boolean;
+}
+
+const ASSET_TYPES: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+/** Loads the built files of the page by their URL path: `/` is index.html. Throws a SkillError if they were not built. */
+export function loadStudioAssets(folder: string): ReadonlyMap<string, StudioAsset> {
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch (cause) {
+    throw new SkillError("studio-not-built", {
+      message: `The files of the page are missing: ${folder}`,
+      fix: "build them",
+      commands: ["npm run build"],
+      cause,
+    });
+  }
+  return new Map(
+    names.flatMap((name) => {
+      const type = ASSET_TYPES[extname(name)];
+      if (type === undefined) return [];
+      const path = name === "index.html" ? "/" : `/assets/${name}`;
+      return [[path, { type, body: readFileSync(join(folder, name)), isHashed: path !== "/" }]] as const;
+    }),
+  );
+}
+
+/** The header with the key of the session. A page of another origin cannot set it without a preflight, which is never allowed. */
+export const KEY_HEADER = "x-skillet-key";
+
+interface StudioAddress {
+  /** The host name or address that the server listens on. */
+  host: string;
+  port: number;
+}
+
+/** Decides which requests are answered. Reads only headers. */
+interface StudioGuard {
+  /** Throws a SkillError for a request to another name, which DNS rebinding makes, or from a page of another origin. */
+  checkOrigin(headers: IncomingHttpHeaders): void;
+  /** Throws a SkillError for a request without the cookie and the key of a session. */
+  checkSession(headers: IncomingHttpHeaders): void;
+  /** Creates a token that starts one session. An earlier token that was not used no longer works. */
+  createToken(): string;
+  /** Starts a session: returns its cookie, and the key that each request repeats. Throws a SkillError for any other token. */
+  startSession(token: string): { cookie: string; key: string };
+}
+
+/** Creates the guard of a page. Its sessions are in memory, and end with the process. */
+export function createStudioGuard(address: StudioAddress): StudioGuard {
+  const isOwnName = createNameCheck(address);
+  const cookieName = `skillet-studio-${address.port}`;
+  // A cookie is sent to every port of this machine, so other local servers may see it. The key is known to the page alone.
+  const sessions: { cookie: Buffer; key: Buffer }[] = [];
+  let link: Buffer | undefined;
+  return {
+    checkOrigin({ host, origin, "sec-fetch-site": site }) {
+      const isForeignPage = origin !== undefined && origin !== `http://${host}`;
+      // `none`: the user entered the address.
+      const isForeignSite = site !== undefined && site !== "same-origin" && site !== "none";
+      if (!isOwnName(host) || isForeignPage || isForeignSite) throw createOriginError();
+    },
+    checkSession(headers) {
+      const cookie = readCookie(headers.cookie, cookieName);
+      const key = String(headers[KEY_HEADER] ?? "");
+      if (!sessions.some((one) => isSameSecret(one.cookie, cookie) && isSameSecret(one.key, key)))
+        throw createSessionError();
+    },
+    createToken() {
+      const token = createSecret();
+      link = hashSecret(token);
+      return token;
+    },
+    startSession(token) {
+      if (!link || !isSameSecret(link, token)) throw createSessionError();
+      link = undefined;
+      const [cookie, key] = [createSecret(), createSecret()];
+      sessions.push({ cookie: hashSecret(cookie), key: hashSecret(key) });
+      return { cookie: `${cookieName}=${cookie}; Path=/; HttpOnly; SameSite=Strict`, key };
+    },
+  };
+}
+
+function createSecret(): string {
+  return randomBytes(32).toString("base64url");
+}
+
+/**
+ * Returns a check of the Host header. On all interfaces the server does not know its names: there, an address counts, which no DNS server
+ * can point elsewhere, and the name of this machine.
+ */
+function createNameCheck({ host, port }: StudioAddress): (header: string | undefined) => boolean {
+  const isWildcard = isWildcardHost(host);
+  const names = new Set(["localhost", "127.0.0.1", "::1", ...(isWildcard ? [hostname().toLowerCase()] : [host])]);
+  return (header) => {
+    const [, name = "", given = "80"] = /^(\[[\da-f:.]+\]|[a-z\d.-]+)(?::(\d{1,5}))?$/i.exec(header ?? "") ?? [];
+    if (Number(given) !== port) return false;
+    const bare = name.replace(/^\[|\]$/g, "").toLowerCase();
+    return names.has(bare) || isLoopbackHost(bare) || (isWildcard && isIP(bare) !== 0);
+  };
+}
+
+function readCookie(header: string | undefined, name: string): string {
+  for (const part of (header ?? "").split(";")) {
+    const at = part.indexOf("=");
+    if (part.slice(0, at).trim() === name) return part.slice(at + 1).trim();
+  }
+  return "";
+}
+
+function createSessionError(): SkillError {
+  return new SkillError("studio-session", {
+    message: "This page has no session",
+    fix: "press Enter where `skillet studio` runs for a new link, or start it again",
+    commands: ["skillet studio"],
+  });
+}
+
+function createOriginError(): SkillError {
+  return new SkillError("studio-origin", {
+    message: "This request is not from the page of skillet studio",
+    fix: "use the address that `skillet studio` prints",
+  });
+}

@@ -13,15 +13,15 @@ import {
   type McpLaunch,
   resolveMcpLaunch,
 } from "../../config/mcp-connection.ts";
-import { onMcpShutdown } from "../../config/mcp-shutdown.ts";
 import type { McpSettings } from "../../config/settings.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { Problem, SkillError } from "../../errors/problem.ts";
+import { formatWireName } from "../../skill/clients.ts";
 import { sanitizeSchema } from "../../skill/define-tool.ts";
 import type { CallOptions, Tool, ToolResult } from "../../skill/tool.ts";
-import { formatWireName } from "../../skill/tool-names.ts";
 import { isJsonObject } from "../../util/objects.ts";
 import { createRedactor, type Redactor } from "../../util/redact.ts";
+import { onMcpShutdown } from "../../util/system.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import { clampTimerMs } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";

@@ -9,7 +9,7 @@ import type {
   ToolCall,
   ToolCallResult,
 } from "../../host/model-contract.ts";
-import { createWireNames, formatWireName, type WireNames } from "../../skill/tool-names.ts";
+import { createWireNames, formatWireName, type WireNames } from "../../skill/clients.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { loadPeer } from "../../util/peer-packages.ts";
 import {
@@ -19,8 +19,7 @@ import {
   TruncatedStreamError,
   toModelError,
 } from "./model-errors.ts";
-import { getContextWindow } from "./model-providers.ts";
-import { getPauseMs, type ProviderLimit, type ProviderRates } from "./provider-limits.ts";
+import { getContextWindow, getPauseMs, type ProviderLimit, type ProviderRates } from "./model-providers.ts";
 
 interface SdkModelOptions extends ModelTarget {
   /** The number of retries after a temporary failure. */

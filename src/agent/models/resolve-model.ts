@@ -12,8 +12,13 @@ import { createRedactor, type Secrets } from "../../util/redact.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { formatConfigPath } from "../policy/trust-policy.ts";
 import { createSdkModel } from "./ai-sdk-model.ts";
-import { findOllamaModel, formatSdkModelName, getOllamaUrl, MODEL_PROVIDER_TABLE } from "./model-providers.ts";
-import { getProviderLimit } from "./provider-limits.ts";
+import {
+  findOllamaModel,
+  formatSdkModelName,
+  getOllamaUrl,
+  getProviderLimit,
+  MODEL_PROVIDER_TABLE,
+} from "./model-providers.ts";
 import { RUNBOOK_NAME, runbookModel } from "./runbook.ts";
 
 export interface ResolvedModel {

@@ -1,3 +1,4 @@
+import { type ArgumentSubstitutions, createShellValues, substituteArguments } from "../../catalog/skill-content.ts";
 import {
   type Message,
   type Model,
@@ -6,11 +7,6 @@ import {
   NO_USAGE,
   type ToolCallResult,
 } from "../../host/model-contract.ts";
-import {
-  type ArgumentSubstitutions,
-  createShellValues,
-  substituteArguments,
-} from "../../skill/substitute-arguments.ts";
 import { findNearest, truncateLine } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 

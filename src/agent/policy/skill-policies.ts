@@ -3,12 +3,10 @@ import { BUILT_IN_TOOLS, completeHost, type Host, type HostOptions, type SystemI
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, type Problem, pickProblem } from "../../errors/problem.ts";
 import type { HostPolicy, PolicyPurpose } from "../../host/approval.ts";
-import { readRequirements } from "../../skill/requirements.ts";
-import type { Skill } from "../../skill/skill.ts";
+import { resolveEntryTool, toDottedToolName } from "../../skill/clients.ts";
+import { readRequirements, type Skill } from "../../skill/skill.ts";
 import { detectInterpreter, FALLBACK_PROGRAMS } from "../../skill/skill-code.ts";
-import { resolveEntryTool, toDottedToolName } from "../../skill/tool-names.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
-import { truncateLine } from "../../util/text.ts";
+import { quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import {
   capabilityPolicy,

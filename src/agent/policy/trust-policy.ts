@@ -1,15 +1,13 @@
 import { dirname, join } from "node:path";
 import type { Host } from "../../config/host.ts";
 import { type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
-import { findVariableProblem, listDeclaredVariables } from "../../skill/requirements.ts";
-import type { Skill, SkillFile } from "../../skill/skill.ts";
+import { findVariableProblem, listDeclaredVariables, type Skill, type SkillFile } from "../../skill/skill.ts";
 import { statIfExists } from "../../skill/source/read-file.ts";
 import { copySkillFolder } from "../../skill/source/skill-copy.ts";
 import { listSkillFiles } from "../../skill/source/skill-files.ts";
 import type { OwnRefusal } from "../../store/own-folders.ts";
 import { getSkillLocation, needsSecretGrant, type SecretOwner } from "../../store/trust.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
-import { formatCount, truncateLine } from "../../util/text.ts";
+import { formatCount, quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import type { Denial, Policy } from "./skill-policies.ts";
 

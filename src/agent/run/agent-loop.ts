@@ -23,12 +23,11 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { calculateCost } from "../models/model-providers.ts";
 import { createAgentTaint, type TaintTracker } from "../policy/taint-tracker.ts";
 import { shortenHomePath } from "../policy/trust-policy.ts";
-import { callTools } from "./call-tool.ts";
-import { type CostGuard, createCostGuard } from "./cost-limits.ts";
+import { callTools, ToolTurn } from "./call-tool.ts";
 import { createProblemRedactor, redactRecord } from "./redaction.ts";
+import { type CostGuard, createCostGuard } from "./run-inputs.ts";
 import { formatRunContent, type RunResult, toProblem } from "./run-result.ts";
 import { addUsage, emitRunEvent, endRun, type StepRunner } from "./step-runner.ts";
-import { ToolTurn } from "./tool-call.ts";
 import { COMPLETE_TOOL, type ToolPolicy } from "./tool-policy.ts";
 
 /** The options of a call that depend on the agent. */

@@ -10,11 +10,10 @@ import {
   type SandboxPath,
   WORKSPACE_FOLDER,
 } from "../../host/sandbox-contract.ts";
-import { formatEndpoint } from "../../sandbox/endpoint.ts";
 import { PROXY_VARIABLES } from "../../sandbox/network-forwarder.ts";
 import { findPackageRoot } from "../../sandbox/packages/apt-packages.ts";
-import { listDeclaredVariables } from "../../skill/requirements.ts";
-import { hasFolder, type Skill } from "../../skill/skill.ts";
+import { formatEndpoint } from "../../sandbox/sandbox-socket.ts";
+import { hasFolder, listDeclaredVariables, type Skill } from "../../skill/skill.ts";
 import { SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { findDenials } from "../policy/skill-policies.ts";

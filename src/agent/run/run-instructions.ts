@@ -1,10 +1,9 @@
-import { findDynamicCommands, formatSubAgentContent } from "../../catalog/skill-content.ts";
+import { findDynamicCommands, formatSubAgentContent, substituteInCommand } from "../../catalog/skill-content.ts";
 import type { Host } from "../../config/host.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { HOME_FOLDER } from "../../host/sandbox-contract.ts";
 import { type Skill, withBody } from "../../skill/skill.ts";
 import { copySkill, type SkillCopy, withCopy } from "../../skill/source/skill-copy.ts";
-import { substituteInCommand } from "../../skill/substitute-arguments.ts";
 import { formatCount } from "../../util/text.ts";
 import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
 import { findDenials } from "../policy/skill-policies.ts";

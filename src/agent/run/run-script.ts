@@ -1,18 +1,22 @@
 import type { Broker } from "../../capabilities/capability-broker.ts";
-import { type Host, type HostOptions, tryCompleteHost } from "../../config/host.ts";
+import { type Host, type HostOptions, notifyHost, tryCompleteHost } from "../../config/host.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
+import type { RunEvent } from "../../host/events.ts";
+import { NO_USAGE } from "../../host/model-contract.ts";
 import type { Isolation, ProcessStream, SandboxOutcome } from "../../host/sandbox-contract.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { findScript, listSkillScripts, type SkillScript } from "../../skill/skill-code.ts";
 import { copySkill, type SkillCopy } from "../../skill/source/skill-copy.ts";
 import type { ToolResult } from "../../skill/tool.ts";
+import type { Journal } from "../../store/journal.ts";
+import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor, Secrets } from "../../util/redact.ts";
 import { findNearest, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findDenials } from "../policy/skill-policies.ts";
 import { createTaintTracker } from "../policy/taint-tracker.ts";
 import { describeTrustChange, requireSecretOwner } from "../policy/trust-policy.ts";
-import { createDeadline, createRunBroker } from "../tools/contributed-tools.ts";
+import { createDeadline, createRunBroker } from "../tools/skill-tools.ts";
 import { type CollectedOutput, createProgramResult, formatProblemLines } from "../tools/tool-output.ts";
 import type { ReviewChanges } from "../workspace/held-changes.ts";
 import { createLazyReview } from "../workspace/run-sandbox.ts";
@@ -25,7 +29,13 @@ import {
   hasFailedToWrite,
   type ScriptView,
 } from "../workspace/sandbox-permissions.ts";
-import { createEventSink, createHostRedactor, createProblemRedactor, warnShortSecrets } from "./redaction.ts";
+import {
+  createEventSink,
+  createHostRedactor,
+  createProblemRedactor,
+  redactData,
+  warnShortSecrets,
+} from "./redaction.ts";
 import { readSkillSecrets, type SkillSecrets } from "./run-inputs.ts";
 import { createRefusalResult, createRunId, type Run, startRun, toProblem, warnNoIsolation } from "./run-result.ts";
 import { createLiveStepRunner } from "./step-runner.ts";
@@ -268,4 +278,64 @@ function formatScriptDetails({ ms, isolation, isTruncated, view }: ScriptResult)
   const how = [`${(ms / 1000).toFixed(1)} s`, `isolation ${isolation?.level} by ${isolation?.by}`];
   if (view) how.push(formatScriptView(view));
   return [...how, ...(isTruncated ? ["output cut"] : [])];
+}
+
+/** Runs a script for a model. `isRecorded`: a client of a server asked for it. */
+export function runSessionScript(host: Host, request: ScriptRequest, isRecorded = false): Promise<ToolResult> {
+  return isRecorded ? runRecordedScript(host, request) : runScriptForModel(host, request);
+}
+
+/**
+ * Runs a script that a client of a server asked for, and records it like a run: in the journal, the statistics and the traces, with the
+ * caller. The record has the arguments and the result, without secrets. A script cannot be resumed.
+ */
+async function runRecordedScript(host: Host, request: ScriptRequest): Promise<ToolResult> {
+  const { skill, script, args, writes, stdin } = request;
+  const { runs, workspace, caller } = host;
+  const redactor = createHostRedactor(host);
+  const id = createRunId();
+  const task = `script ${script}`;
+  const asked = redactData(redactor, omitUndefined({ skill: skill.name, script, args, writes, stdin }));
+  let journal: Journal | undefined;
+  try {
+    journal = await runs?.create({
+      head: { id, kind: "script", skill: skill.name, task, ...omitUndefined({ workspace, caller }) },
+      request: asked,
+    });
+  } catch {} // The script runs without a record, as a run does.
+  const start = performance.now();
+  const emit = async (event: Record<string, unknown>) => {
+    const whole = { run: id, skill: skill.name, at: new Date().toISOString(), ...omitUndefined({ caller }), ...event };
+    notifyHost(host, whole as RunEvent);
+    await journal?.event(whole as RunEvent).catch(() => {});
+  };
+  const { seconds } = getCommandLimits(host);
+  const call = { step: 1, call: 1, tool: "run_skill_script" };
+  try {
+    await emit({
+      ...{ type: "run-started", source: skill.origin.source, model: "script", tools: [], depth: 1 },
+      limits: { iterations: 1, seconds },
+    });
+    await emit({ type: "tool-called", ...call, input: asked });
+    const result = await runScriptForModel(host, request);
+    const ms = Math.round(performance.now() - start);
+    const { isError, code } = result;
+    await emit({
+      type: "tool-ended",
+      ...call,
+      isError,
+      ms,
+      characters: result.text.length,
+      ...omitUndefined({ code }),
+    });
+    const stop = request.signal?.aborted ? "aborted" : isError ? "failed" : "complete";
+    const tail = { stop, isError, iterations: 1, ms, usage: NO_USAGE } as const;
+    await emit({ type: "run-ended", ...tail });
+    await journal
+      ?.end({ run: id, skill: skill.name, content: result.text, ...tail }, { ...tail, model: "script" })
+      .catch(() => {});
+    return result;
+  } finally {
+    await journal?.close().catch(() => {});
+  }
 }

@@ -2,10 +2,10 @@ import type { Broker } from "../../capabilities/capability-broker.ts";
 import type { Host } from "../../config/host.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { Model } from "../../host/model-contract.ts";
+import { expandToolNames, resolveEntryTool } from "../../skill/clients.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import type { SkillCopy } from "../../skill/source/skill-copy.ts";
 import type { Tool, ToolResult } from "../../skill/tool.ts";
-import { expandToolNames, resolveEntryTool } from "../../skill/tool-names.ts";
 import { getSkillLocation } from "../../store/trust.ts";
 import type { Redactor, Secrets } from "../../util/redact.ts";
 import { REASONING_EFFORTS } from "../models/ai-sdk-model.ts";
@@ -15,12 +15,15 @@ import { requireSecretOwner } from "../policy/trust-policy.ts";
 import {
   type ContributedTools,
   createCapabilityTools,
+  createCompleteTool,
   createDeadline,
+  createListTool,
+  createResourceTool,
   createRunBroker,
+  createUseTool,
   openContributedTools,
   prefersCapabilityTools,
-} from "../tools/contributed-tools.ts";
-import { createCompleteTool, createListTool, createResourceTool, createUseTool } from "../tools/skill-tools.ts";
+} from "../tools/skill-tools.ts";
 import { wrapHostTool } from "../tools/tool-output.ts";
 import { createWebSearchTool } from "../tools/web-tools.ts";
 import { createWorkspaceTools } from "../tools/workspace-tools.ts";

@@ -4,10 +4,10 @@ import { formatSkillContent } from "../../catalog/skill-content.ts";
 import { type Host, notifyListeners } from "../../config/host.ts";
 import type { Problem } from "../../errors/problem.ts";
 import type { SkillEvent } from "../../host/events.ts";
+import { formatWireName } from "../../skill/clients.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { isFolderReplaced } from "../../skill/source/skill-files.ts";
 import { type CallOptions, catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
-import { formatWireName } from "../../skill/tool-names.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { createTurns } from "../../util/sequential.ts";
 import { shortHash } from "../../util/text.ts";
@@ -301,7 +301,7 @@ export class SessionState {
   ): Promise<ToolResult> {
     const found = await this.find(skill, "model");
     if ("refusal" in found) return found.refusal;
-    const { runSessionScript } = await import("../run/record-script.ts"); // Loaded on demand.
+    const { runSessionScript } = await import("../run/run-script.ts"); // Loaded on demand.
     const asked = { ...request, skill: found, ...omitUndefined({ signal }) };
     return runSessionScript(this.host, asked, this.#options.recordsScripts);
   }

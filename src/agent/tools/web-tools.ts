@@ -6,7 +6,7 @@ import type { Host } from "../../config/host.ts";
 import { resolveReference } from "../../config/key-types.ts";
 import type { WebSearchSettings } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { formatEndpoint, isPrivateAddress } from "../../sandbox/endpoint.ts";
+import { formatEndpoint, isPrivateAddress } from "../../sandbox/sandbox-socket.ts";
 import { createTool, type Tool, type ToolResult } from "../../skill/tool.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";

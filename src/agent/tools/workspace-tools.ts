@@ -17,7 +17,6 @@ import {
   needsWriteApproval,
   WRITES_PARAMETER,
 } from "../workspace/sandbox-permissions.ts";
-import { readCallId } from "./contributed-tools.ts";
 import {
   createEditFileTool,
   createGrepTool,
@@ -25,6 +24,7 @@ import {
   createReadFileTool,
   createWriteFileTool,
 } from "./file-tools.ts";
+import { readCallId } from "./skill-tools.ts";
 import { createProgramResult, formatProblemLines } from "./tool-output.ts";
 import { createWebFetchTool } from "./web-tools.ts";
 

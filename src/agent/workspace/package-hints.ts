@@ -11,10 +11,10 @@ import {
   parseNpmDependencies,
   parseNpmSpecifier,
   parseRequirementsTxt,
-} from "../../skill/requirements.ts";
-import type { Skill } from "../../skill/skill.ts";
+  type Skill,
+} from "../../skill/skill.ts";
 import { mapAsync } from "../../util/sequential.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { quoteIfNeeded } from "../../util/text.ts";
 
 type PackageKey = "python" | "npm" | "packages";
 

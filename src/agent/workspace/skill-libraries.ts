@@ -1,7 +1,6 @@
 import type { Host } from "../../config/host.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import { type Endpoint, FIXED_VARIABLES, type Mount, type Sandbox } from "../../host/sandbox-contract.ts";
-import { parseEndpoint } from "../../sandbox/endpoint.ts";
 import {
   buildLibraryLayer,
   createLibraryMounts,
@@ -13,6 +12,7 @@ import { createLibrarySet, type LibraryKind, type LibrarySet } from "../../sandb
 import { getNpmTarget } from "../../sandbox/libraries/npm.ts";
 import { getPythonTarget } from "../../sandbox/libraries/pip.ts";
 import type { PackageFolders } from "../../sandbox/sandbox-folders.ts";
+import { parseEndpoint } from "../../sandbox/sandbox-socket.ts";
 import {
   createUvAccess,
   fetchScriptPackages,
@@ -22,8 +22,7 @@ import {
   type UvAccess,
   type UvScript,
 } from "../../sandbox/uv.ts";
-import { PYTHON_PACKAGE } from "../../skill/requirements.ts";
-import type { Skill } from "../../skill/skill.ts";
+import { PYTHON_PACKAGE, type Skill } from "../../skill/skill.ts";
 import {
   detectInterpreter,
   listSkillScripts,

@@ -15,7 +15,7 @@ import { type RestoreResult, restoreSkills } from "../../remote/restore.ts";
 import { type SkillsDir, withStagingFolder } from "../../remote/skills-dir.ts";
 import { parseSourceAddress } from "../../remote/source-address.ts";
 import { NATIVE_CLIENT_NAMES } from "../../skill/clients.ts";
-import { stopsLoading } from "../../skill/diagnostics.ts";
+import { stopsLoading } from "../../skill/skill.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { mapAsync } from "../../util/sequential.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
@@ -25,16 +25,14 @@ import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
+  discoverForCommand,
   EXIT,
   formatExamples,
   PROJECT_HELP,
-} from "../command-definition.ts";
-import {
-  discoverForCommand,
   printDiagnostic,
   requireConfiguration,
   resolveCommandEnvironment,
-} from "../command-host.ts";
+} from "../command-context.ts";
 import { addWorkspaceOption, formatSomeNames } from "../format.ts";
 import {
   askLine,

@@ -9,10 +9,11 @@ import {
   type CommandContext,
   type CommandDefinition,
   createNotApprovedError,
+  discoverForCommand,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import { discoverForCommand, requireConfiguration } from "../command-host.ts";
+  requireConfiguration,
+} from "../command-context.ts";
 import { formatOrigin, formatSkillNames, formatSomeNames } from "../format.ts";
 import { explainInterruption, fetchWithProgress, printSkillErrors } from "../locked-skills.ts";
 import { type CommandIo, createPrinter, type Printer, printHanging, printJson } from "../output.ts";

@@ -21,17 +21,15 @@ import { isInputReviewed, printApprovalRequest } from "../approval-prompt.ts";
 import {
   type CommandContext,
   type CommandDefinition,
+  type CommandStores,
   type CommonOptions,
   createNotApprovedError,
+  discoverForCommand,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import {
-  type CommandStores,
-  discoverForCommand,
   openCommandStores,
   resolveCommandEnvironment,
-} from "../command-host.ts";
+} from "../command-context.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printDiff, printJson } from "../output.ts";
 import { formatRunId } from "../run-format.ts";
 import { resumeAndPrint } from "./resume.ts";

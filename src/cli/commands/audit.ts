@@ -8,10 +8,11 @@ import {
   type CommonOptions,
   EXIT,
   formatExamples,
+  openCommandRuns,
   parseSince,
+  resolveCommandEnvironment,
   SINCE_HELP,
-} from "../command-definition.ts";
-import { openCommandRuns, resolveCommandEnvironment } from "../command-host.ts";
+} from "../command-context.ts";
 import {
   type CommandIo,
   createPrinter,

@@ -6,8 +6,13 @@ import type { AuthRequest, CapabilityProvider } from "../../host/capability-cont
 import { omitUndefined } from "../../util/objects.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import { findProviders, TERMINAL_USER } from "../capability-providers.ts";
-import { type CommandContext, EXIT } from "../command-definition.ts";
-import { type CommandHost, discoverWithCapabilities, requireConfiguration } from "../command-host.ts";
+import {
+  type CommandContext,
+  type CommandHost,
+  discoverWithCapabilities,
+  EXIT,
+  requireConfiguration,
+} from "../command-context.ts";
 import { type CommandIo, createPrinter, type Printer, printHanging, printJson, runInterruptible } from "../output.ts";
 
 interface ScopeOptions {

@@ -15,11 +15,13 @@ import {
 import {
   type CommandContext,
   type CommandDefinition,
+  type CommandHost,
   createNotApprovedError,
+  discoverWithCapabilities,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import { type CommandHost, discoverWithCapabilities, requireConfiguration } from "../command-host.ts";
+  requireConfiguration,
+} from "../command-context.ts";
 import {
   type CommandIo,
   createPrinter,

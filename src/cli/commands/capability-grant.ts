@@ -5,11 +5,16 @@ import type { Skill } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { computeSkillDigest } from "../../skill/source/skill-copy.ts";
 import { getSkillLocation } from "../../store/trust.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
-import { compareText, truncateLine } from "../../util/text.ts";
+import { compareText, quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import { findOtherOwner, formatOwnerCopy, formatProviderOrigin } from "../capability-providers.ts";
-import { type CommandContext, createNotApprovedError, EXIT } from "../command-definition.ts";
-import { type CommandHost, discoverWithCapabilities, requireConfiguration } from "../command-host.ts";
+import {
+  type CommandContext,
+  type CommandHost,
+  createNotApprovedError,
+  discoverWithCapabilities,
+  EXIT,
+  requireConfiguration,
+} from "../command-context.ts";
 import { chooseCopy, printConfigReach, recordChange, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
 import { addWorkspaceOption } from "../format.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printJson, printProblem } from "../output.ts";

@@ -22,16 +22,14 @@ import {
 import {
   type CommandContext,
   type CommandDefinition,
+  type CommandHost,
   type CommonOptions,
+  discoverWithCapabilities,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import {
-  type CommandHost,
-  discoverWithCapabilities,
   printConfigurationWarnings,
   requireConfiguration,
-} from "../command-host.ts";
+} from "../command-context.ts";
 import { addWorkspaceOption } from "../format.ts";
 import {
   type CommandIo,

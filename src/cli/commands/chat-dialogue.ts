@@ -6,7 +6,7 @@ import type { DiscoverResult } from "../../config/discover.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
-import { EXIT } from "../command-definition.ts";
+import { EXIT } from "../command-context.ts";
 import { type CommandIo, createPrinter, INTERRUPTED_LINE, type Printer, printProblem } from "../output.ts";
 import type { TraceSink } from "../progress.ts";
 import { formatUsage } from "../run-format.ts";

@@ -10,17 +10,15 @@ import { omitUndefined } from "../../util/objects.ts";
 import { createApprovingHost } from "../approval-prompt.ts";
 import {
   addRunOptions,
+  type CallerOptions,
   type CommandContext,
   type CommandDefinition,
-  EXIT,
-  formatExamples,
-} from "../command-definition.ts";
-import {
-  type CallerOptions,
   createConfigurationWarner,
   discoverForRun,
+  EXIT,
+  formatExamples,
   requireConfiguration,
-} from "../command-host.ts";
+} from "../command-context.ts";
 import { escapeForTerminal } from "../format.ts";
 import { type CommandIo, createPrinter, printJson, printJsonLine, runInterruptible } from "../output.ts";
 import { createProgress, type Progress, runTraced, type TraceSink } from "../progress.ts";

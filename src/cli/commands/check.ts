@@ -6,24 +6,26 @@ import { loadCatalog } from "../../catalog/catalog.ts";
 import { loadSettings } from "../../config/settings.ts";
 import { FINDING_CODES, type FindingCode } from "../../errors/finding-codes.ts";
 import { formatFix, SkillError } from "../../errors/problem.ts";
-import { packageVersion } from "../../package.ts";
-import { type Diagnostic, diagnose, PROFILES, type Profile, type Severity } from "../../skill/diagnostics.ts";
 import type { Manifest } from "../../skill/manifest.ts";
+import { type Diagnostic, diagnose, PROFILES, type Profile, type Severity } from "../../skill/skill.ts";
 import { type CheckedFile, type CheckResult, checkPaths } from "../../skill/source/check-skills.ts";
 import { createDirectorySource } from "../../skill/source/directory-source.ts";
 import { type Environment, formatDisplayPath, type Location, listLocations } from "../../skill/source/locations.ts";
 import { findSkillsOfFiles } from "../../skill/source/watch-folders.ts";
 import { isInside } from "../../util/safe-path.ts";
+import { packageVersion } from "../../util/system.ts";
 import { findNearest, formatCount } from "../../util/text.ts";
 import { escapeLine } from "../../util/untrusted-text.ts";
 import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
+  discoverForCommand,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import { discoverForCommand, printDiagnostic, resolveCommandEnvironment } from "../command-host.ts";
+  printDiagnostic,
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { type CommandIo, createPrinter, type Printer, printDiff, printJson } from "../output.ts";
 import { runWithWaitIndicator } from "../progress.ts";
 import { listCommand } from "./list.ts";

@@ -5,11 +5,11 @@ import { escapeLine } from "../../util/untrusted-text.ts";
 import {
   type CommandContext,
   type CommandDefinition,
+  discoverForCommand,
   EXIT,
   EXPORT_TARGETS,
   formatExamples,
-} from "../command-definition.ts";
-import { discoverForCommand } from "../command-host.ts";
+} from "../command-context.ts";
 import type { CommandIo } from "../output.ts";
 import { buildWholeProgram } from "../program.ts";
 

@@ -22,21 +22,18 @@ import { getUserConfigPath, listConfigFiles, loadSettings } from "../../config/s
 import { SkillError } from "../../errors/problem.ts";
 import { type Environment, formatDisplayPath } from "../../skill/source/locations.ts";
 import { getSkillLocation } from "../../store/trust.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
-import { formatCount } from "../../util/text.ts";
+import { formatCount, quoteIfNeeded } from "../../util/text.ts";
 import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
-  EXIT,
-  formatExamples,
-} from "../command-definition.ts";
-import {
   createConfigurationError,
   discoverForCommand,
+  EXIT,
+  formatExamples,
   printDiagnostic,
   resolveCommandEnvironment,
-} from "../command-host.ts";
+} from "../command-context.ts";
 import {
   chooseCopy,
   createConfigValueError,

@@ -35,10 +35,12 @@ import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
+  discoverForCommand,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import { discoverForCommand, printConfigurationWarnings, resolveCommandEnvironment } from "../command-host.ts";
+  printConfigurationWarnings,
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { escapeForTerminal } from "../format.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printJson, printProblem } from "../output.ts";
 import { checkServerName, getOwnProgram, printClientNextSteps, resolveServer } from "./mcp-config.ts";

@@ -2,7 +2,6 @@ import { statSync } from "node:fs";
 import { checkMcpServers, type McpServerState } from "../../agent/mcp-client/mcp-servers.ts";
 import { createAuditLog } from "../../capabilities/audit-log.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { closeMcpServers } from "../../config/mcp-shutdown.ts";
 import { formatFix, type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
 import type { AuditVerdict } from "../../host/capability-contract.ts";
 import { createConnectionStore } from "../../remote/clients/apply-connection.ts";
@@ -17,7 +16,7 @@ import type { Skill } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { createFingerprintCache } from "../../store/lock-diff.ts";
-import { getUserHome } from "../../util/system.ts";
+import { closeMcpServers, getUserHome } from "../../util/system.ts";
 import { compareText, formatCount } from "../../util/text.ts";
 import {
   findProviders,
@@ -30,8 +29,7 @@ import {
   readVaultKeyFacts,
   type VaultKeyFacts,
 } from "../capability-providers.ts";
-import { EXIT } from "../command-definition.ts";
-import type { CommandHost } from "../command-host.ts";
+import { type CommandHost, EXIT } from "../command-context.ts";
 import { type LockedSkillsDir, openDistinctLockedDirs } from "../locked-skills.ts";
 import {
   type CommandIo,

@@ -5,15 +5,22 @@ import type { ModelAlias } from "../../agent/models/resolve-model.ts";
 import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import { type DiscoverResult, findUndeclaredSettings } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { packageVersion } from "../../package.ts";
 import { listClientViews } from "../../remote/clients/client-views.ts";
 import { applyNodePackages, planNodePackages } from "../../sandbox/host-tools.ts";
 import { findUvPrograms } from "../../sandbox/uv.ts";
 import { formatDisplayPath, formatHomePath, type Location } from "../../skill/source/locations.ts";
 import { formatPeers, PEER_GROUPS } from "../../util/peer-packages.ts";
+import { packageVersion } from "../../util/system.ts";
 import { formatCount } from "../../util/text.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { type CommandHost, discoverWithCapabilities, printDiagnostic } from "../command-host.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommandHost,
+  discoverWithCapabilities,
+  EXIT,
+  formatExamples,
+  printDiagnostic,
+} from "../command-context.ts";
 import { getDefaultSandbox, toConfigFileJson } from "../config-output.ts";
 import { formatMcpServers, listMcpServers } from "../format.ts";
 import { type CommandIo, createPrinter, type Printer, printFix, printHanging, printJson } from "../output.ts";

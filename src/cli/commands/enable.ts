@@ -6,15 +6,18 @@ import { getUserConfigPath } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { type Environment, formatDisplayPath } from "../../skill/source/locations.ts";
 import { isInside, resolveRealPath } from "../../util/safe-path.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { quoteIfNeeded } from "../../util/text.ts";
 import {
+  attachCapabilities,
   type CommandContext,
   type CommandDefinition,
+  type CommandHost,
   type CommonOptions,
+  discoverForCommand,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import { attachCapabilities, type CommandHost, discoverForCommand, requireConfiguration } from "../command-host.ts";
+  requireConfiguration,
+} from "../command-context.ts";
 import { printConfigReach, recordChange, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
 import { type CommandIo, createPrinter, printJson, printProblem } from "../output.ts";
 import { failMissingSkill } from "./show.ts";

@@ -1,13 +1,16 @@
 import { describeDatabase, openDatabase } from "../../adapters/postgres/database.ts";
 import { loadSettings } from "../../config/settings.ts";
 import { formatCount } from "../../util/text.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import {
+  type CommandContext,
+  type CommandDefinition,
   createEngineMissingError,
+  EXIT,
+  formatExamples,
   readEngineUrl,
   requireCommandEngine,
   resolveCommandEnvironment,
-} from "../command-host.ts";
+} from "../command-context.ts";
 import { type CommandIo, createPrinter, printJson } from "../output.ts";
 import { parseCountOption } from "./runs.ts";
 
@@ -72,7 +75,7 @@ interface InitOptions {
 /** Creates or updates the tables, or prints the SQL for it. */
 async function initDatabase({ io, options }: CommandContext<InitOptions>): Promise<number> {
   const { createSchema, formatSchemaSql, formatRoleSql, SCHEMA_VERSION } = await import(
-    "../../adapters/postgres/schema.ts"
+    "../../adapters/postgres/database.ts"
   );
   const { role } = options;
   if (options.printSql) {
@@ -109,7 +112,7 @@ async function initDatabase({ io, options }: CommandContext<InitOptions>): Promi
 /** Checks the database, and prints one line for each finding. */
 async function checkDatabase({ io, options }: CommandContext<object>): Promise<number> {
   const url = await requireEngineUrl(io, options);
-  const { checkEngine } = await import("../../adapters/postgres/check-engine.ts");
+  const { checkEngine } = await import("../../adapters/postgres/engine.ts");
   const database = await openDatabase({ url, connections: 1 });
   try {
     const findings = await checkEngine(database);

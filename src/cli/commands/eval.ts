@@ -35,15 +35,13 @@ import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
+  discoverForCommand,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import {
-  discoverForCommand,
   printConfigurationWarnings,
   requireConfiguration,
   resolveCommandEnvironment,
-} from "../command-host.ts";
+} from "../command-context.ts";
 import type { EvalScene, EvaluatedReport, TaskOptions } from "../eval-tasks.ts";
 import { type CommandIo, createPrinter, type Printer, printJson, printWrappedLine } from "../output.ts";
 import { runWithWaitIndicator } from "../progress.ts";
@@ -150,7 +148,7 @@ interface ModelLevel {
 /** The levels that run or replay agents. */
 const MODEL_LEVELS: Readonly<Record<Exclude<EvalOptions["level"], "route">, () => Promise<ModelLevel>>> = {
   async trigger() {
-    const { evaluateSkillChoices, hasPassedChoices } = await import("../eval-choices.ts");
+    const { evaluateSkillChoices, hasPassedChoices } = await import("../eval-triggers.ts");
     return {
       evaluate: (io, scene, options) => {
         const subjects = collectHeldOutQueries(io, scene);
@@ -164,7 +162,7 @@ const MODEL_LEVELS: Readonly<Record<Exclude<EvalOptions["level"], "route">, () =
     return { evaluate: evaluateSkillTasks, hasPassed: hasPassedTasks };
   },
   async replay() {
-    const { hasPassedReplays, replaySkillRuns } = await import("../eval-replays.ts");
+    const { hasPassedReplays, replaySkillRuns } = await import("../eval-tasks.ts");
     return { evaluate: replaySkillRuns, hasPassed: hasPassedReplays };
   },
 };
@@ -191,7 +189,7 @@ async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalO
   const { catalog, skills, names, maxSkills } = await loadEvalSkills(io, options, args);
   const { subjects, problems, training } = collectTriggerQueries(catalog, names);
   if (options.improve && subjects.length > 0) {
-    const { proposeImprovements } = await import("../eval-improve.ts");
+    const { proposeImprovements } = await import("../eval-triggers.ts");
     return proposeImprovements(io, { catalog, skills, names, heldOut: subjects, maxSkills });
   }
   const report = createEvalReport("route", { workspace: resolveCommandEnvironment(io, options).workspace });

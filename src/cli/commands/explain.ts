@@ -17,13 +17,18 @@ import { readSearchableBody } from "../../catalog/search/search-index.ts";
 import type { WeakCause } from "../../catalog/search/trigger-weights.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { formatFix, SkillError } from "../../errors/problem.ts";
-import { stopsLoading } from "../../skill/diagnostics.ts";
-import { isInvocableBy, type Skill } from "../../skill/skill.ts";
+import { isInvocableBy, type Skill, stopsLoading } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { mapAsync } from "../../util/sequential.ts";
 import { estimateTokens, formatCount } from "../../util/text.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  discoverForCommand,
+  EXIT,
+  formatExamples,
+  printConfigurationWarnings,
+} from "../command-context.ts";
 import {
   type CommandIo,
   createPrinter,

@@ -29,10 +29,15 @@ import {
   readCopyState,
   type SkippedCopy,
 } from "../client-copies.ts";
-import { type CommandContext, EXIT } from "../command-definition.ts";
-import { discoverForCommand, requireConfiguration, resolveCommandEnvironment } from "../command-host.ts";
+import {
+  type CommandContext,
+  discoverForCommand,
+  EXIT,
+  requireConfiguration,
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { createPrinter, type Printer, printHanging, printJson } from "../output.ts";
-import { askForExportTrust, type CopyOptions, exportToClient, parseClientIds } from "./export-copies.ts";
+import { askForExportTrust, type CopyOptions, exportToClient, parseClientIds } from "./export.ts";
 
 interface ListCopiesOptions {
   to?: string;

@@ -5,9 +5,9 @@ import { type CodeRow, SkillError } from "../../errors/problem.ts";
 import { ARCHIVE_ERROR_CODES, LOCK_CODES, SOURCE_CODES } from "../../errors/remote-codes.ts";
 import { ENGINE_CODES, RUN_CODES, TOOL_CODES, USE_CODES } from "../../errors/run-codes.ts";
 import { CAPABILITY_CODES, SCRIPT_CODES } from "../../errors/sandbox-codes.ts";
-import { packageRoot } from "../../package.ts";
+import { packageRoot } from "../../util/system.ts";
 import { findNearest, truncateLine } from "../../util/text.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-context.ts";
 import { type CommandIo, createPrinter, printHanging, printJson } from "../output.ts";
 import { buildProgram, expandAlias, failUnknownCommand, findMeantCommand, listCommandNames } from "../program.ts";
 
@@ -64,7 +64,7 @@ async function explainCode(typed: string): Promise<CodeExplanation[]> {
   const { SCAN_RULES } = await import("../../scan/all-rules.ts");
   const found: CodeExplanation[] = [];
   if (Object.hasOwn(FINDING_CODES, code)) {
-    const { PROFILES } = await import("../../skill/diagnostics.ts");
+    const { PROFILES } = await import("../../skill/skill.ts");
     const { meaning, fix, severities } = FINDING_CODES[code as keyof typeof FINDING_CODES];
     const byProfile = PROFILES.map((profile) => [profile, SEVERITIES[severities[profile] ?? severities.all]] as const);
     const pages = [`errors.md#${code}`, "skills.md"].map(formatPage);

@@ -18,10 +18,11 @@ import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
+  createConfigurationError,
+  discoverForCommand,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import { createConfigurationError, discoverForCommand } from "../command-host.ts";
+} from "../command-context.ts";
 import { type CommandIo, createPrinter, printJsonLine, printProblem } from "../output.ts";
 
 /** `skillet hook`. */

@@ -9,14 +9,15 @@ import type { Watcher } from "../../skill/source/watch-folders.ts";
 import { createFingerprintCache } from "../../store/lock-diff.ts";
 import { hasLocalEdits } from "../../store/lock-file.ts";
 import { compareText, formatCount, truncateLine } from "../../util/text.ts";
-import { type CommandContext, EXIT } from "../command-definition.ts";
 import {
+  type CommandContext,
   createConfigurationWarner,
   discoverForCommand,
+  EXIT,
   printConfigurationWarnings,
   printDiagnostic,
   resolveCommandEnvironment,
-} from "../command-host.ts";
+} from "../command-context.ts";
 import { formatOrigin } from "../format.ts";
 import { openDistinctLockedDirs } from "../locked-skills.ts";
 import {

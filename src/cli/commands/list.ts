@@ -8,22 +8,24 @@ import {
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { formatFix, type Problem, SkillError } from "../../errors/problem.ts";
-import { stopsLoading } from "../../skill/diagnostics.ts";
-import { SCOPES, type Skill } from "../../skill/skill.ts";
+import { SCOPES, type Skill, stopsLoading } from "../../skill/skill.ts";
 import { getSandboxPath } from "../../skill/skill-code.ts";
 import { formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
 import type { TrustStore } from "../../store/trust.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { filterAsync, mapAsync } from "../../util/sequential.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import {
   type CallerOptions,
+  type CommandContext,
+  type CommandDefinition,
   discoverForCommand,
+  EXIT,
+  formatExamples,
   formatSkillsFolder,
   printConfigurationWarnings,
   printDiagnostic,
-} from "../command-host.ts";
+} from "../command-context.ts";
 import { formatSkillAddress } from "../format.ts";
 import {
   type CommandIo,
@@ -243,7 +245,7 @@ async function printUnlisted(
     const denial = isDenied(skill);
     if (denial) return [skill.name, `${denial.message}; ${formatFix(denial)}`];
   });
-  const { findSkillLocations } = await import("../command-host.ts");
+  const { findSkillLocations } = await import("../command-context.ts");
   const several = catalog.skills.filter(({ name }) => catalog.copies(name).length > 1);
   const copies = await mapAsync(several, async (skill) => ({
     skill,
@@ -302,7 +304,7 @@ export async function toListJson(
   }: ListJsonContext,
 ) {
   const { catalog } = found;
-  const { findSkillLocations } = await import("../command-host.ts");
+  const { findSkillLocations } = await import("../command-context.ts");
   const visible = isAll ? catalog.skills.filter(isWanted) : listed;
   const trust = found.trust.withCache(() => visible.map(found.trust.getStatus));
   const skills = await mapAsync(visible.entries(), async ([at, skill]) => {

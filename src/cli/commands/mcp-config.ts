@@ -3,7 +3,6 @@ import { delimiter, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Option } from "commander";
 import { pickProblem, SkillError } from "../../errors/problem.ts";
-import { packageRoot } from "../../package.ts";
 import { type ConnectionRecord, createConnectionStore } from "../../remote/clients/apply-connection.ts";
 import {
   type ConfigScope,
@@ -28,15 +27,16 @@ import {
 import { type ConnectionState, findServerName, readConnection } from "../../remote/clients/plan-connection.ts";
 import { MCP_CLIENT_NAMES } from "../../skill/clients.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { packageRoot } from "../../util/system.ts";
+import { quoteIfNeeded } from "../../util/text.ts";
 import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import { resolveCommandEnvironment } from "../command-host.ts";
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { type CommandIo, createPrinter, printJson, printProblem } from "../output.ts";
 import { buildProgram } from "../program.ts";
 

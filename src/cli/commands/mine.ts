@@ -17,12 +17,12 @@ import { formatCount } from "../../util/text.ts";
 import {
   type CommandContext,
   type CommandDefinition,
+  discoverForCommand,
   EXIT,
   formatExamples,
   parseSince,
   SINCE_HELP,
-} from "../command-definition.ts";
-import { discoverForCommand } from "../command-host.ts";
+} from "../command-context.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printJson } from "../output.ts";
 import { runWithWaitIndicator } from "../progress.ts";
 

@@ -3,10 +3,9 @@ import { dirname, join, resolve } from "node:path";
 import { Option } from "commander";
 import { SkillError } from "../../errors/problem.ts";
 import { defineSkill } from "../../skill/define-skill.ts";
-import { PROFILES, type Profile } from "../../skill/diagnostics.ts";
 import { renderDocument } from "../../skill/frontmatter-yaml.ts";
 import { DESCRIPTION_PLACEHOLDER, INSTRUCTIONS_TEMPLATE } from "../../skill/lint.ts";
-import { findNameProblem, MAX_NAME_LENGTH, STANDARD_NAME } from "../../skill/skill.ts";
+import { findNameProblem, MAX_NAME_LENGTH, PROFILES, type Profile, STANDARD_NAME } from "../../skill/skill.ts";
 import { checkPath } from "../../skill/source/check-skills.ts";
 import { formatDisplayPath, listLocations } from "../../skill/source/locations.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
@@ -14,10 +13,11 @@ import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
+  discoverForCommand,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import { discoverForCommand, resolveCommandEnvironment } from "../command-host.ts";
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { type CommandIo, createPrinter, printJson } from "../output.ts";
 import { writeToolsetTypes } from "./schema.ts";
 

@@ -28,8 +28,15 @@ import type { Skill } from "../../skill/skill.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { mapAsync } from "../../util/sequential.ts";
 import { formatCount } from "../../util/text.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { discoverForCommand, formatSkillsFolder, printConfigurationWarnings } from "../command-host.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  discoverForCommand,
+  EXIT,
+  formatExamples,
+  formatSkillsFolder,
+  printConfigurationWarnings,
+} from "../command-context.ts";
 import {
   type CommandIo,
   createInterruptSignal,

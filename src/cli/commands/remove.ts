@@ -6,16 +6,18 @@ import type { SkillsDir } from "../../remote/skills-dir.ts";
 import { applySkillsDirChanges, digestInstalled } from "../../remote/skills-dir.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { hasUnknownBase, type LockedSkill } from "../../store/lock-file.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { quoteIfNeeded } from "../../util/text.ts";
 import {
   type CommandContext,
   type CommandDefinition,
   createNotApprovedError,
+  discoverForCommand,
   EXIT,
   formatExamples,
   PROJECT_HELP,
-} from "../command-definition.ts";
-import { discoverForCommand, requireConfiguration, resolveCommandEnvironment } from "../command-host.ts";
+  requireConfiguration,
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { formatSkillNames } from "../format.ts";
 import { askLine, type ChosenSkills, chooseLockedSkills, openLockedDirs } from "../locked-skills.ts";
 import { type CommandIo, createPrinter, printJson } from "../output.ts";

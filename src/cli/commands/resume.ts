@@ -12,17 +12,14 @@ import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
+  discoverForRun,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-
-import {
-  discoverForRun,
   openCommandRuns,
   openCommandStores,
   requireCommandEngine,
   requireConfiguration,
-} from "../command-host.ts";
+} from "../command-context.ts";
 
 import { type CommandIo, createInterruptSignal, createPrinter, printJson } from "../output.ts";
 import { runTraced } from "../progress.ts";

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
-import { prepareDetachedUse } from "../../agent/run/detach-use.ts";
+import { prepareDetachedUse } from "../../agent/run/resume-run.ts";
 import { type UseRequest, useSkill } from "../../agent/run/use-skill.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import type { Host } from "../../config/host.ts";
@@ -11,19 +11,17 @@ import { omitUndefined } from "../../util/objects.ts";
 import { formatCount } from "../../util/text.ts";
 import {
   addRunOptions,
+  type CallerOptions,
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
-  EXIT,
-  formatExamples,
-} from "../command-definition.ts";
-import {
-  type CallerOptions,
   createEngineMissingError,
   discoverForRun,
+  EXIT,
+  formatExamples,
   openCommandEngine,
   requireConfiguration,
-} from "../command-host.ts";
+} from "../command-context.ts";
 import { type CommandIo, createInterruptSignal, createPrinter, printJson } from "../output.ts";
 import { runTraced } from "../progress.ts";
 import {

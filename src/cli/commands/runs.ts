@@ -18,10 +18,11 @@ import {
   type CommandDefinition,
   EXIT,
   formatExamples,
+  openCommandRuns,
   parseSince,
+  resolveCommandEnvironment,
   SINCE_HELP,
-} from "../command-definition.ts";
-import { openCommandRuns, resolveCommandEnvironment } from "../command-host.ts";
+} from "../command-context.ts";
 import { escapeForTerminal } from "../format.ts";
 import {
   type CommandIo,

@@ -32,8 +32,7 @@ import { createRedactor } from "../../util/redact.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { findSystemProgram } from "../../util/system.ts";
 import { compareText, formatCount, formatNumber } from "../../util/text.ts";
-import { type CommonOptions, EXIT } from "../command-definition.ts";
-import type { CommandHost } from "../command-host.ts";
+import { type CommandHost, type CommonOptions, EXIT } from "../command-context.ts";
 import { addWorkspaceToFix } from "../format.ts";
 import {
   type CommandIo,

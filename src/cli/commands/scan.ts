@@ -6,9 +6,8 @@ import { formatFix, type Problem, pickProblem } from "../../errors/problem.ts";
 import { SCAN_RULES } from "../../scan/all-rules.ts";
 import { FINDING_WEIGHTS, type FindingWeight, type ScanFinding, type ScanSubject } from "../../scan/rule.ts";
 import { scanFiles, scanSkill } from "../../scan/scan.ts";
-import { type Diagnostic, type Finding, stopsLoading } from "../../skill/diagnostics.ts";
 import { readManifest } from "../../skill/manifest.ts";
-import type { LoadedSkills } from "../../skill/skill.ts";
+import { type Diagnostic, type Finding, type LoadedSkills, stopsLoading } from "../../skill/skill.ts";
 import { createDirectorySource } from "../../skill/source/directory-source.ts";
 import { isSkillsFolder } from "../../skill/source/find-skills.ts";
 import { type Environment, formatDisplayPath } from "../../skill/source/locations.ts";
@@ -19,8 +18,13 @@ import { listFiles, MAX_RESOURCE_BYTES } from "../../skill/source/skill-files.ts
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { readFileInside } from "../../util/safe-path.ts";
 import { compareText, formatCount, formatNumber } from "../../util/text.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { resolveCommandEnvironment } from "../command-host.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  EXIT,
+  formatExamples,
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import {
   type CommandIo,
   createPrinter,

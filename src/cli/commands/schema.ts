@@ -4,16 +4,20 @@ import { Argument } from "commander";
 import { createSettingsSchema } from "../../config/settings-schema.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { createEvalSchema } from "../../eval/eval-cases.ts";
-import { packageRoot } from "../../package.ts";
 import { type FieldName, MANIFEST_FIELDS } from "../../skill/manifest.ts";
 import * as fields from "../../skill/manifest-fields.ts";
-import { SYSTEM_PACKAGE_NAME, VARIABLE_NAME } from "../../skill/requirements.ts";
-import { MAX_NAME_LENGTH, STANDARD_NAME } from "../../skill/skill.ts";
+import { MAX_NAME_LENGTH, STANDARD_NAME, SYSTEM_PACKAGE_NAME, VARIABLE_NAME } from "../../skill/skill.ts";
 import { formatDisplayPath, listLocations } from "../../skill/source/locations.ts";
 import { MAX_TRIGGERS } from "../../skill/triggers.ts";
 import type { JsonObject } from "../../util/objects.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { resolveCommandEnvironment } from "../command-host.ts";
+import { packageRoot } from "../../util/system.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  EXIT,
+  formatExamples,
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { createPrinter, printJson } from "../output.ts";
 
 /** The kinds of schemas. Repeated here because every command loads this file. */

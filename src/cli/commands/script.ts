@@ -10,10 +10,11 @@ import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
+  discoverForRun,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import { discoverForRun, requireConfiguration } from "../command-host.ts";
+  requireConfiguration,
+} from "../command-context.ts";
 import { escapeForTerminal } from "../format.ts";
 import {
   type CommandIo,

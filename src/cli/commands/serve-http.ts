@@ -8,9 +8,8 @@ import {
 } from "../../adapters/mcp-server/http-identity.ts";
 import { type AccessEntry, createServerMetrics } from "../../adapters/mcp-server/http-operations.ts";
 import { type HttpMcpServer, serveHttp } from "../../adapters/mcp-server/http-server.ts";
-import { createServedCaller, getPersonFolder } from "../../adapters/mcp-server/served-person.ts";
+import { createServedCaller, createTenantGate, getPersonFolder } from "../../adapters/mcp-server/served-person.ts";
 import { SERVER_TOOLS } from "../../adapters/mcp-server/server-tools.ts";
-import { createTenantGate } from "../../adapters/mcp-server/tenant-gate.ts";
 import { createAuditLog } from "../../capabilities/audit-log.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { isValueReference, resolveReference } from "../../config/key-types.ts";
@@ -27,8 +26,7 @@ import { isLoopbackHost } from "../../util/http.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import { preapproveWorkspaceChanges } from "../approval-prompt.ts";
-import { EXIT } from "../command-definition.ts";
-import { type CommandHost, discoverForRun } from "../command-host.ts";
+import { type CommandHost, discoverForRun, EXIT } from "../command-context.ts";
 import { type CommandIo, createInterruptSignal, createPrinter, printJsonLine, printProblem } from "../output.ts";
 import {
   createRefresher,

@@ -1,7 +1,13 @@
 import { Option } from "commander";
 import { SkillError } from "../../errors/problem.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { discoverForRun, requireConfiguration } from "../command-host.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  discoverForRun,
+  EXIT,
+  formatExamples,
+  requireConfiguration,
+} from "../command-context.ts";
 import { createInterruptSignal } from "../output.ts";
 import { runTraced } from "../progress.ts";
 import {

@@ -8,9 +8,14 @@ import { getCapabilityNamespace } from "../../capabilities/configured-capabiliti
 import { formatPromptListing } from "../../catalog/listing.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { type Diagnostic, diagnose } from "../../skill/diagnostics.ts";
-import { listDeclaredVariables } from "../../skill/requirements.ts";
-import { findNameProblem, SIGNATURE_FILE, type Skill } from "../../skill/skill.ts";
+import {
+  type Diagnostic,
+  diagnose,
+  findNameProblem,
+  listDeclaredVariables,
+  SIGNATURE_FILE,
+  type Skill,
+} from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { statIfExists } from "../../skill/source/read-file.ts";
@@ -20,17 +25,15 @@ import { formatEnableCommand, formatGrantCommand, formatProviderOrigin, readHold
 import {
   type CommandContext,
   type CommandDefinition,
-  EXIT,
-  formatExamples,
-  ReportedError,
-} from "../command-definition.ts";
-import {
   type CommandHost,
   discoverWithCapabilities,
+  EXIT,
   findSkillLocations,
+  formatExamples,
   printConfigurationWarnings,
   printDiagnostic,
-} from "../command-host.ts";
+  ReportedError,
+} from "../command-context.ts";
 import { addWorkspaceOption, formatOrigin, formatSkillAddress, toSignatureJson } from "../format.ts";
 import { type CommandIo, createPrinter, printFix, printHanging, printJson, printTriggerRow } from "../output.ts";
 import { toSkillJson } from "./list.ts";

@@ -11,17 +11,21 @@ import {
   type SignedSkill,
   signSkill,
 } from "../../remote/signature.ts";
-import { getSeverity } from "../../skill/diagnostics.ts";
-import type { Skill, SkillOrigin } from "../../skill/skill.ts";
+import { getSeverity, type Skill, type SkillOrigin } from "../../skill/skill.ts";
 import { formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
 import { readFolderSkill } from "../../skill/source/read-skill.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { createSignerStore, decodeBase64, fingerprintKey, parsePublicKey, type Signer } from "../../store/signers.ts";
 import { mapAsync } from "../../util/sequential.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
-import { findNearest, truncateLine } from "../../util/text.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { discoverForCommand, resolveCommandEnvironment } from "../command-host.ts";
+import { findNearest, quoteIfNeeded, truncateLine } from "../../util/text.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  discoverForCommand,
+  EXIT,
+  formatExamples,
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { type CommandIo, createPrinter, type Printer, printHanging, printJson } from "../output.ts";
 
 /** `skillet sign`. */

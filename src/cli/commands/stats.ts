@@ -6,12 +6,13 @@ import { compareText, formatCount, formatNumber, truncateLine } from "../../util
 import {
   type CommandContext,
   type CommandDefinition,
+  discoverForCommand,
   EXIT,
   formatExamples,
   parseSince,
+  printConfigurationWarnings,
   SINCE_HELP,
-} from "../command-definition.ts";
-import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
+} from "../command-context.ts";
 import { type CommandIo, createPrinter, type Printer, printJson } from "../output.ts";
 import { formatCost } from "../run-format.ts";
 

@@ -1,17 +1,19 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { loadStudioAssets } from "../../adapters/studio/studio-assets.ts";
 import { createChangeFeed, watchStores } from "../../adapters/studio/studio-changes.ts";
-import { serveStudio } from "../../adapters/studio/studio-server.ts";
+import { loadStudioAssets, serveStudio } from "../../adapters/studio/studio-server.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { packageRoot } from "../../package.ts";
 import { isLoopbackHost } from "../../util/http.ts";
-import { openOnDesktop } from "../../util/system.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { resolveCommandEnvironment } from "../command-host.ts";
+import { openOnDesktop, packageRoot } from "../../util/system.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  EXIT,
+  formatExamples,
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { type CommandIo, createInterruptSignal, createPrinter, printJsonLine } from "../output.ts";
-import { openStudioHost } from "../studio-host.ts";
-import { createStudioRedactor, createStudioRoutes } from "../studio-routes.ts";
+import { createStudioRedactor, createStudioRoutes, openStudioHost } from "../studio-routes.ts";
 import { parseCountOption } from "./runs.ts";
 
 /** `skillet studio`. */

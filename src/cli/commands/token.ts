@@ -15,8 +15,8 @@ import {
   EXIT,
   formatExamples,
   parseDuration,
-} from "../command-definition.ts";
-import { resolveCommandEnvironment } from "../command-host.ts";
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { printConfigReach, recordChange, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
 import { type CommandIo, createPrinter, printHanging, printJson } from "../output.ts";
 

@@ -9,8 +9,7 @@ import {
 import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { getSkillStoreFolder, storeSkillCopy } from "../../sandbox/sandbox-folders.ts";
-import { listDeclaredVariables } from "../../skill/requirements.ts";
-import type { Skill } from "../../skill/skill.ts";
+import { listDeclaredVariables, type Skill } from "../../skill/skill.ts";
 import { findProjectRoot, formatDisplayPath } from "../../skill/source/locations.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { getSkillLocation, type SecretOwner } from "../../store/trust.ts";
@@ -19,8 +18,13 @@ import { isInside, resolveRealPath } from "../../util/safe-path.ts";
 import { mapAsync } from "../../util/sequential.ts";
 import { getUserHome } from "../../util/system.ts";
 import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
-import { type CommonOptions, createNotApprovedError, EXIT } from "../command-definition.ts";
-import { type CommandHost, formatSkillsFolder } from "../command-host.ts";
+import {
+  type CommandHost,
+  type CommonOptions,
+  createNotApprovedError,
+  EXIT,
+  formatSkillsFolder,
+} from "../command-context.ts";
 import { formatSomeNames } from "../format.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printHanging, printJson } from "../output.ts";
 

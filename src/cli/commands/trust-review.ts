@@ -7,8 +7,7 @@ import type { DiscoverResult } from "../../config/discover.ts";
 import { getSkillStoreFolder } from "../../sandbox/sandbox-folders.ts";
 import { FINDING_WEIGHTS, type ScanFinding } from "../../scan/rule.ts";
 import { scanSkill } from "../../scan/scan.ts";
-import { listDeclaredVariables } from "../../skill/requirements.ts";
-import type { Skill } from "../../skill/skill.ts";
+import { listDeclaredVariables, type Skill } from "../../skill/skill.ts";
 import { detectInterpreter, isTextOnly, listSkillScripts } from "../../skill/skill-code.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import type { CopiedFile, SkillCopy } from "../../skill/source/skill-copy.ts";
@@ -23,8 +22,7 @@ import {
 import { diffLines } from "../../util/diff.ts";
 import { readRegularFile } from "../../util/file-access.ts";
 import { filterAsync, mapAsync } from "../../util/sequential.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
-import { formatCount, formatNumber, truncateLine } from "../../util/text.ts";
+import { formatCount, formatNumber, quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import { foldColumns, formatSomeNames, wrapText } from "../format.ts";
 import { type Printer, printDiff, printHanging, type SafeText } from "../output.ts";
 

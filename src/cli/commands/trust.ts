@@ -12,16 +12,18 @@ import { createBlobCache } from "../../store/lock-approval.ts";
 import { getSkillLocation, type TrustStore } from "../../store/trust.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { mapAsync } from "../../util/sequential.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
-import { formatCount, truncateLine } from "../../util/text.ts";
+import { formatCount, quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import {
+  attachCapabilities,
   type CommandContext,
   type CommandDefinition,
   createNotApprovedError,
+  discoverForCommand,
   EXIT,
   formatExamples,
-} from "../command-definition.ts";
-import { attachCapabilities, discoverForCommand, formatSkillsFolder, requireConfiguration } from "../command-host.ts";
+  formatSkillsFolder,
+  requireConfiguration,
+} from "../command-context.ts";
 import { printConfigReach, recordChange, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printHanging, printJson } from "../output.ts";
 import {

@@ -15,11 +15,13 @@ import {
   type CommandContext,
   type CommandDefinition,
   type CommonOptions,
+  discoverForCommand,
   EXIT,
   formatExamples,
   PROJECT_HELP,
-} from "../command-definition.ts";
-import { discoverForCommand, requireConfiguration, resolveCommandEnvironment } from "../command-host.ts";
+  requireConfiguration,
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { addWorkspaceOption, formatSkillNames, SHORT_COMMIT_LENGTH } from "../format.ts";
 import {
   type ChosenSkills,

@@ -4,10 +4,14 @@ import { listUnlocked, needsTrust, type SkillsDir, type VerifyResult, verifySkil
 import { createFingerprintCache } from "../../store/lock-diff.ts";
 import { hasLocalEdits, LOCK_FILE } from "../../store/lock-file.ts";
 import { createSignerStore } from "../../store/signers.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
-import { compareText, formatCount, formatNumber } from "../../util/text.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { resolveCommandEnvironment } from "../command-host.ts";
+import { compareText, formatCount, formatNumber, quoteIfNeeded } from "../../util/text.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  EXIT,
+  formatExamples,
+  resolveCommandEnvironment,
+} from "../command-context.ts";
 import { toSignatureJson } from "../format.ts";
 import { findLockedSkills, type LockedSkillsDir, openDistinctLockedDirs, printLockChanges } from "../locked-skills.ts";
 import { type CommandIo, createPrinter, type Printer, printFix, printHanging, printJson } from "../output.ts";

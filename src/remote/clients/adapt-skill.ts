@@ -4,10 +4,10 @@ import { SkillError } from "../../errors/problem.ts";
 import { readYaml, renderDocument, writeYaml } from "../../skill/frontmatter-yaml.ts";
 import { STANDARD_KEYS } from "../../skill/manifest.ts";
 import { UNSUPPORTED_KEYS } from "../../skill/manifest-fields.ts";
-import { listDeclaredVariables } from "../../skill/requirements.ts";
 import {
   isPrivateFile,
   isWindowsDeviceName,
+  listDeclaredVariables,
   MAX_NAME_LENGTH,
   SIGNATURE_FILE,
   type Skill,

@@ -3,8 +3,13 @@ import { type ClientSkillText, type ListingClient, simulateClientListing } from 
 import type { DiscoverResult } from "../../config/discover.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { isTextOnly } from "../../skill/skill-code.ts";
-import { CLIENT_IDS, type ClientId, findReadingClients, getSkillClient } from "../../skill/source/client-folders.ts";
-import type { Location } from "../../skill/source/locations.ts";
+import {
+  CLIENT_IDS,
+  type ClientId,
+  findReadingClients,
+  getSkillClient,
+  type Location,
+} from "../../skill/source/locations.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { filterAsync } from "../../util/sequential.ts";
 import { compareText } from "../../util/text.ts";

@@ -1,4 +1,4 @@
-export type { ClientEnvironment } from "../../skill/source/client-folders.ts";
+export type { ClientEnvironment } from "../../skill/source/locations.ts";
 export {
   applyFolderChange,
   type FolderChange,

@@ -4,10 +4,10 @@ import { dirname, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { getErrnoCode, getErrorMessage, SkillError } from "../../errors/problem.ts";
 import { CLIENTS, getProgramTitle, type MCP_CLIENT_NAMES } from "../../skill/clients.ts";
-import { resolveClientFolder } from "../../skill/source/client-folders.ts";
+import { resolveClientFolder } from "../../skill/source/locations.ts";
 import { replaceFile, withFileLock } from "../../store/locked-file.ts";
 import { readRegularText } from "../../util/file-access.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { quoteIfNeeded } from "../../util/text.ts";
 
 /** The way a client reaches the server: it starts one, or calls a running one. */
 export type McpServerTarget =

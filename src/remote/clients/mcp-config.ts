@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { editToml, formatTomlValue } from "../../config/config-edit.ts";
 import { formatKeyPath, loadTomlParser, type TomlLeaf } from "../../config/config-file.ts";
 import { getErrnoCode, getErrorMessage, SkillError } from "../../errors/problem.ts";
-import type { Finding } from "../../skill/diagnostics.ts";
+import type { Finding } from "../../skill/skill.ts";
 import { replaceFile, withFileLock } from "../../store/locked-file.ts";
 import { isEmptyJsonc, nestValue, parseJsonc, removeJsoncValue, setJsoncValue } from "./jsonc.ts";
 import {

@@ -7,11 +7,12 @@ import {
   CLIENT_IDS,
   type ClientEnvironment,
   type ClientId,
+  type Environment,
+  formatHomePath,
   getSkillClient,
   resolveUserFolder,
   type SkillClient,
-} from "../../skill/source/client-folders.ts";
-import { type Environment, formatHomePath } from "../../skill/source/locations.ts";
+} from "../../skill/source/locations.ts";
 import { statIfExists } from "../../skill/source/read-file.ts";
 import { type ClientCopy, type ClientCopyStore, hasOriginal } from "../../store/copy-records.ts";
 import { hashFolder } from "../../store/folder-copy.ts";

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { SkillError } from "../../errors/problem.ts";
-import { resolveClientFolder } from "../../skill/source/client-folders.ts";
-import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { resolveClientFolder } from "../../skill/source/locations.ts";
+import { quoteIfNeeded } from "../../util/text.ts";
 import { type JsonPath, removeJsoncValue, setJsoncValue } from "./jsonc.ts";
 import { type ClientConfigEntry, type ConfigScope, isTable, type McpClientEnvironment } from "./mcp-clients.ts";
 import { createBlockedPathError, ensureJsonObject, JSON_LANGUAGE } from "./mcp-config.ts";

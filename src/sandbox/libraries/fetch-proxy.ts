@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import { SkillError } from "../../errors/problem.ts";
 import type { Endpoint } from "../../host/sandbox-contract.ts";
 import { stripCredentials, truncateLine } from "../../util/text.ts";
-import { formatEndpoint, parseEndpoint, type UpstreamProxies } from "../endpoint.ts";
 import type { ProxyRefusal } from "../network-proxy.ts";
 import type { ProgramResult } from "../process.ts";
+import { formatEndpoint, parseEndpoint, type UpstreamProxies } from "../sandbox-socket.ts";
 
 /** The hosts in the user's own configuration of pip or npm. */
 export interface FetchSettings {

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { basename, delimiter, dirname, isAbsolute, join, relative } from "node:path";
 import { SkillError } from "../../errors/problem.ts";
-import { parseNpmSpecifier } from "../../skill/requirements.ts";
+import { parseNpmSpecifier } from "../../skill/skill.ts";
 import { isJsonObject } from "../../util/objects.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { findSystemProgram } from "../../util/system.ts";

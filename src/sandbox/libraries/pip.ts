@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, symlink
 import { basename, join } from "node:path";
 import { SkillError } from "../../errors/problem.ts";
 import type { Mount } from "../../host/sandbox-contract.ts";
-import { normalizePythonName } from "../../skill/requirements.ts";
+import { normalizePythonName } from "../../skill/skill.ts";
 import { findSystemProgram } from "../../util/system.ts";
 import { compareText, stripCredentials, truncateLine } from "../../util/text.ts";
 import { runProgram } from "../process.ts";

@@ -1,7 +1,7 @@
 import { closeSync, constants, existsSync, openSync, readdirSync, rmSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { formatFix, SkillError } from "../../errors/problem.ts";
-import { isSystemPackageName } from "../../skill/requirements.ts";
+import { isSystemPackageName } from "../../skill/skill.ts";
 import { readRegularText } from "../../util/file-access.ts";
 import { findSystemProgram } from "../../util/system.ts";
 import { compareText, truncateLine } from "../../util/text.ts";

@@ -5,7 +5,7 @@ import { arch as machine, platform } from "node:os";
 import { dirname, join } from "node:path";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { isSystemPackageName } from "../../skill/requirements.ts";
+import { isSystemPackageName } from "../../skill/skill.ts";
 import { readRegularText } from "../../util/file-access.ts";
 import { findSystemProgram } from "../../util/system.ts";
 import { compareText, truncateLine } from "../../util/text.ts";

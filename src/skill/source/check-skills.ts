@@ -16,11 +16,11 @@ import { getErrnoCode, getErrorMessage } from "../../errors/problem.ts";
 import { diffLines } from "../../util/diff.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { formatCount } from "../../util/text.ts";
-import { type Diagnostic, diagnose, type Finding, hasErrors, type Profile } from "../diagnostics.ts";
 import { parseMarkdownDocument, parseYamlDocument, validateSkill } from "../document.ts";
 import { fixDocument } from "../fix-document.ts";
 import { lintDocument } from "../lint.ts";
 import { type Manifest, readManifest } from "../manifest.ts";
+import { type Diagnostic, diagnose, type Finding, hasErrors, type Profile } from "../skill.ts";
 import {
   createNestedFindings,
   findNestedCandidates,

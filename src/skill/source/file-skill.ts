@@ -4,10 +4,9 @@ import { SkillError } from "../../errors/problem.ts";
 import { createJsonObject, isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { type ExpectedFolder, readFileInside } from "../../util/safe-path.ts";
 import { hashNumber } from "../../util/text.ts";
-import type { Finding } from "../diagnostics.ts";
 import { findFrontmatter, trimBody } from "../frontmatter.ts";
 import { type Manifest, readManifest } from "../manifest.ts";
-import type { FileList, Skill, SkillFile, SkillFingerprint, SkillOrigin } from "../skill.ts";
+import type { FileList, Finding, Skill, SkillFile, SkillFingerprint, SkillOrigin } from "../skill.ts";
 import {
   createFileFingerprint,
   type FileFingerprint,

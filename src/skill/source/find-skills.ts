@@ -2,9 +2,9 @@ import { type Dirent, existsSync, readdirSync, realpathSync, type Stats, statSyn
 import { getErrnoCode } from "../../errors/problem.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { compareText } from "../../util/text.ts";
-import type { Finding } from "../diagnostics.ts";
 import { findFrontmatter, type SkillForm } from "../frontmatter.ts";
-import type { DiscoveryCache, FolderListing } from "./discovery-cache.ts";
+import type { Finding } from "../skill.ts";
+import type { DiscoveryCache, FolderListing } from "./directory-source.ts";
 import { createOpenFinding, HEAD_BYTES, readFileBytes, statIfExists, withOpenFile } from "./read-file.ts";
 import {
   type FolderSnapshot,

@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { getErrnoCode, getErrorMessage } from "../../errors/problem.ts";
-import type { Finding } from "../diagnostics.ts";
 import { findFrontmatter } from "../frontmatter.ts";
+import type { Finding } from "../skill.ts";
 
 /** Detects that a file changed, without reading it. */
 export interface FileFingerprint {

@@ -3,14 +3,6 @@ import { basename, dirname, join, resolve } from "node:path";
 import { FINDING_CODES } from "../../errors/finding-codes.ts";
 import type { JsonObject } from "../../util/objects.ts";
 import {
-  type Diagnostic,
-  diagnose,
-  type Finding,
-  getSeverity,
-  hasFatalFindings,
-  type Profile,
-} from "../diagnostics.ts";
-import {
   parseFrontmatterDocument,
   parseMarkdownDocument,
   parseYamlDocument,
@@ -18,9 +10,18 @@ import {
   validateSkill,
 } from "../document.ts";
 import { findFrontmatter, trimBody } from "../frontmatter.ts";
-import type { LoadedSkills, Skill, SkillOrigin } from "../skill.ts";
-import { identifyFolder } from "./directory-source.ts";
-import type { CachedFile } from "./discovery-cache.ts";
+import {
+  type Diagnostic,
+  diagnose,
+  type Finding,
+  getSeverity,
+  hasFatalFindings,
+  type LoadedSkills,
+  type Profile,
+  type Skill,
+  type SkillOrigin,
+} from "../skill.ts";
+import { type CachedFile, identifyFolder } from "./directory-source.ts";
 import { FileSkill } from "./file-skill.ts";
 import { createNestedFindings, findNestedCandidates, type SkillCandidate } from "./find-skills.ts";
 import {

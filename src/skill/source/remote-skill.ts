@@ -5,10 +5,9 @@ import { SkillError } from "../../errors/problem.ts";
 import { readRegularFile } from "../../util/file-access.ts";
 import type { JsonObject } from "../../util/objects.ts";
 import { compareText } from "../../util/text.ts";
-import type { Finding } from "../diagnostics.ts";
 import { findFrontmatter, trimBody } from "../frontmatter.ts";
 import { type Manifest, readManifest } from "../manifest.ts";
-import type { FileList, RemoteOrigin, Skill, SkillFingerprint, SkillOrigin } from "../skill.ts";
+import type { FileList, Finding, RemoteOrigin, Skill, SkillFingerprint, SkillOrigin } from "../skill.ts";
 import { createUnlistedFileError, removePrototypes } from "./file-skill.ts";
 
 /** A skill in the listing of an MCP server. Contract: valid by the Skills extension; `resources` is complete. */

@@ -24,10 +24,9 @@ import {
   statFolderId,
 } from "../../util/safe-path.ts";
 import { compareText } from "../../util/text.ts";
-import type { Finding } from "../diagnostics.ts";
 import type { FindTarget } from "../lint.ts";
-import type { FileList, Skill, SkillFile, SkillOrigin } from "../skill.ts";
-import type { DiscoveryCache } from "./discovery-cache.ts";
+import type { FileList, Finding, Skill, SkillFile, SkillOrigin } from "../skill.ts";
+import type { DiscoveryCache } from "./directory-source.ts";
 import { createFileFingerprint, createOpenFinding, formatFileId, statIfExists } from "./read-file.ts";
 
 const MAX_FILES = 2000;

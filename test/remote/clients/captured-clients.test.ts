@@ -5,12 +5,7 @@ import { adaptSkill } from "../../../src/remote/clients/adapt-skill.ts";
 import { NATIVE_CLIENTS, type NativeClient } from "../../../src/remote/clients/native-clients.ts";
 import { parseMarkdownDocument } from "../../../src/skill/document.ts";
 import type { Skill } from "../../../src/skill/skill.ts";
-import {
-  CLIENT_IDS,
-  type ClientId,
-  findReadingClients,
-  getSkillClient,
-} from "../../../src/skill/source/client-folders.ts";
+import { CLIENT_IDS, type ClientId, findReadingClients, getSkillClient } from "../../../src/skill/source/locations.ts";
 import { skillet } from "../../support/command.ts";
 import { discoverIn } from "../../support/discover.ts";
 import { temporaryFolder } from "../../support/folder.ts";

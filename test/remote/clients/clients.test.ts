@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { NATIVE_CLIENTS } from "../../../src/remote/clients/native-clients.ts";
 import { UNSUPPORTED_KEYS } from "../../../src/skill/manifest-fields.ts";
 import { MAX_NAME_LENGTH, STANDARD_NAME } from "../../../src/skill/skill.ts";
-import type { ClientEnvironment } from "../../../src/skill/source/client-folders.ts";
+import type { ClientEnvironment } from "../../../src/skill/source/locations.ts";
 
 const PLACE: ClientEnvironment = { home: "/home/ada", workspace: "/srv/app", env: {} };
 const folders = (env: ClientEnvironment["env"] = {}) =>
