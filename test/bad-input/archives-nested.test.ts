@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { readArchive } from "../../src/remote/extract.ts";
 import { nestedZip, tarOf, type ZipEntry, zipOf } from "../support/archives.ts";
 import { HELLO, type Row, refuses, throughGate, zip } from "../support/gate.ts";
+import { IS_LONG } from "../support/sample-steps.ts";
 
 describe("archives in archives", () => {
   const within = (name: string, data: Buffer): ZipEntry[] => [HELLO, { name, data, method: 0 }];
@@ -87,13 +88,14 @@ describe("archives in archives", () => {
     const tens = Buffer.alloc(60 << 20);
     for (let at = 0; at < tens.length; at += 1 << 16) randomFillSync(tens, at, 1200);
     const many = zipOf(Array.from({ length: 30_000 }, (_, index) => ({ name: `f${index}` })));
-    for (const [bytes, times, why] of [
-      [gzipSync(tens, { level: 1 }), 9, "536,870,912 bytes"],
-      [many, 2, "50,000 files"],
+    for (const [bytes, times, why, isLarge] of [
+      [gzipSync(tens, { level: 1 }), 9, "536,870,912 bytes", true],
+      [many, 2, "50,000 files", false],
     ] as const) {
       const entry = { kind: "file", mode: 0o644, size: bytes.length, read: () => bytes } as const;
       const entries = Array.from({ length: times }, (_, index) => ({ ...entry, path: `a${index}` }));
-      expect(await throughGate(() => entries.slice(1))).toMatchObject({ files: times - 1 });
+      // To unpack half a gigabyte takes seconds: in the gate only once, for the refusal.
+      if (IS_LONG || !isLarge) expect(await throughGate(() => entries.slice(1))).toMatchObject({ files: times - 1 });
       const outcome = await throughGate(() => entries);
       expect(outcome).toMatchObject({ code: "archive-nested", message: expect.stringContaining(why) });
     }

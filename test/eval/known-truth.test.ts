@@ -3,8 +3,8 @@ import { planPairs } from "../../src/eval/pair-statistics.ts";
 import { simulateSuites } from "../support/simulated-suites.ts";
 
 // `npm run test:long` has 1,000 suites. The outcomes of the server are reproducible, and so is the result.
-const SUITES = 50;
-// About 1,000 runs of a skill each.
+const SUITES = 20;
+// About 400 runs of a skill each.
 const LIMIT_MS = 240_000;
 
 describe("an evaluation against a model server that succeeds with known probabilities", () => {
@@ -17,8 +17,8 @@ describe("an evaluation against a model server that succeeds with known probabil
       const helps = compared.filter(({ verdict }) => verdict === "helps").length;
       const covers = compared.filter(({ low, high }) => low <= arm - baseline && arm - baseline <= high).length;
       expect(compared.every((one) => one.pairs === pairs)).toBe(true);
-      expect(helps).toBeGreaterThanOrEqual(34);
-      expect(covers).toBeGreaterThanOrEqual(44);
+      expect(helps).toBeGreaterThanOrEqual(14);
+      expect(covers).toBeGreaterThanOrEqual(18);
       expect(compared.filter(({ verdict }) => verdict === "hurts")).toEqual([]);
     },
     LIMIT_MS,
@@ -28,8 +28,8 @@ describe("an evaluation against a model server that succeeds with known probabil
     "says `helps` or `hurts` rarely if the skill changes nothing",
     async () => {
       const compared = await simulateSuites({ baseline: 0.5, arm: 0.5, suites: SUITES, pairs: 10, seed: 3 });
-      expect(compared.filter(({ verdict }) => verdict === "helps").length).toBeLessThanOrEqual(2);
-      expect(compared.filter(({ verdict }) => verdict === "hurts").length).toBeLessThanOrEqual(2);
+      expect(compared.filter(({ verdict }) => verdict === "helps").length).toBeLessThanOrEqual(1);
+      expect(compared.filter(({ verdict }) => verdict === "hurts").length).toBeLessThanOrEqual(1);
     },
     LIMIT_MS,
   );

@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { substituteInCommand } from "../../src/catalog/skill-content.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { IS_LONG } from "../support/sample-steps.ts";
 
 const run = (shell: string, command: string, cwd = "/") =>
   execFileSync(shell, ["-c", command], { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
@@ -88,7 +89,7 @@ describe("arguments in a command", () => {
         return !existsSync(join(folder, "pwned"));
       }),
       {
-        numRuns: 150,
+        numRuns: IS_LONG ? 150 : 50,
         examples: PLACES.map((place) => [
           place,
           ["$(", "touch pwned", ")", "`", "touch pwned", "`", ";", "touch pwned", "\n", "touch pwned"],
