@@ -1,7 +1,9 @@
-// Writes the terminal recordings of the README and the docs from the built program. `npm run screens` writes them, a test compares them.
+// Writes the terminal recordings of the README and the docs from the built program. `npm run screens` writes them, tests
+// compare them.
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { findClaudeCode, startClaudeCode } from "./screens/claude-code.ts";
 import { PROJECT, putFolders, SCENES, type Scene } from "./screens/scenes.ts";
 import { type Row, renderTerminal } from "./screens/svg.ts";
 import { atTerminal, rowsOf } from "./screens/terminal.ts";
@@ -10,7 +12,7 @@ const root = join(import.meta.dirname, "..");
 
 /** The replacements of text that differs between runs and machines. */
 const STEADY: readonly [RegExp, string][] = [
-  [/\b\d+\.\d s\b/g, "0.2 s"],
+  [/(?<!\d)\d+\.\d s\b/g, "0.2 s"],
   [/(Time {2,}).*/g, "$12026-11-16 09:41 UTC"],
   [/(System {2,}).*/g, "$1Linux 6.12.0 x86_64"],
   [/(Uptime {2,}).*/g, "$13 d 4 h"],
@@ -22,14 +24,14 @@ const STEADY: readonly [RegExp, string][] = [
     /(Disk {2,}).*\r\n(?:Disk.*\r\n)*\r\n(?:(?:! |Nothing ).*\r\n)+/g,
     "$124.4 of 252.0 GiB used (10 %), 227.6 GiB free, on /dev/sda1\r\n\r\nNothing needs attention.\r\n",
   ],
+  [/\b[0-9a-f]{8}(?= {2}\S*just now)/g, "3b8d7cb6"],
   [/head sha256:[0-9a-f\s]{64,}/g, "head sha256:2527294051a3b952be88c93b719d45f6c1dbd27a7200ddd85ddbd76142cf3eef"],
 ];
 
-/** Returns the recording of each scene, by its path. */
-export async function screens(): Promise<Record<string, string>> {
-  const pictures = Object.entries(SCENES).map(
-    async ([name, scene]) => [`docs/screens/${name}.svg`, await pictureOf(scene)] as const,
-  );
+/** Returns the recording of each scene, by its path: of those with Claude Code, or of the others. */
+export async function screens({ usesClaudeCode = false } = {}): Promise<Record<string, string>> {
+  const scenes = Object.entries(SCENES).filter(([, scene]) => (scene.usesClaudeCode ?? false) === usesClaudeCode);
+  const pictures = scenes.map(async ([name, scene]) => [`docs/screens/${name}.svg`, await pictureOf(scene)] as const);
   return Object.fromEntries(await Promise.all(pictures));
 }
 
@@ -37,6 +39,7 @@ async function pictureOf(scene: Scene): Promise<string> {
   const place = mkdtempSync(join(tmpdir(), "skillet-screens-"));
   chmodSync(place, 0o755); // Code of skills is not root, and has to come as far as the workspace.
   const home = join(place, "you");
+  let close: (() => void) | undefined;
   try {
     for (const [path, text] of Object.entries(scene.files ?? {})) {
       mkdirSync(dirname(join(home, path)), { recursive: true });
@@ -47,7 +50,9 @@ async function pictureOf(scene: Scene): Promise<string> {
     putFolders(scene, home);
     const cwd = scene.cwd === PROJECT ? root : join(home, scene.cwd);
     const PATH = [join(home, "bin"), dirname(process.execPath), process.env["PATH"]].join(":");
-    const env = { PATH, HOME: home, TERM: "xterm", LANG: "C.UTF-8", OLLAMA_HOST: "127.0.0.1:1" };
+    const client = scene.usesClaudeCode ? await startClaudeCode(home) : undefined;
+    close = client?.close;
+    const env = { PATH, HOME: home, TERM: "xterm", LANG: "C.UTF-8", OLLAMA_HOST: "127.0.0.1:1", ...client?.env };
     for (const line of scene.before ?? []) await atTerminal({ line, cwd, env });
     const rows: Row[] = [];
     for (const { line, typed = [] } of scene.shown) {
@@ -59,6 +64,7 @@ async function pictureOf(scene: Scene): Promise<string> {
     }
     return renderTerminal(rows, scene.title);
   } finally {
+    close?.();
     rmSync(place, { recursive: true, force: true });
   }
 }
@@ -76,5 +82,6 @@ function steady(written: string): string {
 }
 
 if (import.meta.main) {
-  for (const [path, svg] of Object.entries(await screens())) writeFileSync(join(root, path), svg);
+  const made = { ...(await screens()), ...(findClaudeCode() ? await screens({ usesClaudeCode: true }) : {}) };
+  for (const [path, svg] of Object.entries(made)) writeFileSync(join(root, path), svg);
 }

@@ -4,22 +4,24 @@ import { join } from "node:path";
 const notes = join(import.meta.dirname, "..", "..", "examples", "notes");
 
 export interface Scene {
-  /** What it shows, for who cannot see it. */
+  /** The description for readers who cannot see it. */
   title: string;
+  /** Needs Claude Code with a scripted model, which only the long tests install. */
+  usesClaudeCode?: true;
   /** Below the home folder, by path. */
   files?: Readonly<Record<string, string>>;
-  /** Other folders below it: where they are copied from. */
+  /** Folders that are copied below the home folder, by path. */
   folders?: Readonly<Record<string, string>>;
   /** Below the home folder, or the project itself. */
   cwd: string | typeof PROJECT;
-  /** What is done before, and not shown. */
+  /** Commands that run before the recording. */
   before?: readonly string[];
   shown: readonly RenderedSection[];
 }
 
 export interface RenderedSection {
   line: string;
-  /** What is typed, after what was written. */
+  /** Answers, each typed after this text appeared. */
   typed?: readonly { after: string; text: string }[];
 }
 
@@ -99,6 +101,22 @@ sh "$SKILL_DIR/scripts/review.sh"
         typed: [{ after: "[n] no ", text: "y\n" }],
       },
       { line: "skillet audit verify" },
+    ],
+  },
+  claude: {
+    title:
+      "Claude Code is connected; asked what to clean up, it loads the skill repo-health and runs its script in the sandbox; skillet runs shows it",
+    usesClaudeCode: true,
+    cwd: "shop",
+    files: { "shop/README.md": "# Shop\n", "shop/.env": "KEY=1\n" },
+    before: [
+      "git init -q -b main && git add . && git -c user.name=Ada -c user.email=ada@example.com commit -qm first && git branch done",
+      "skillet connect claude --yes",
+    ],
+    shown: [
+      { line: "skillet connect | grep -i claude" },
+      { line: 'claude -p "what can I clean up here?" --allowedTools mcp__skillet' },
+      { line: "skillet runs" },
     ],
   },
 };

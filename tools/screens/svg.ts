@@ -50,7 +50,7 @@ export function renderTerminal(rows: readonly Row[], title: string): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img" font-family="${FONT}" font-size="${SIZE}">
 <title>${escaped(title)}</title>
 <style>
-@media (prefers-reduced-motion: no-preference) { .row { animation: show 0.01s both } .typed { animation: type both } }
+@media (prefers-reduced-motion: no-preference) { .row { animation: show 0.01s backwards } .typed { animation: type backwards } }
 @keyframes show { from { opacity: 0 } }
 @keyframes type { from { clip-path: inset(0 100% 0 0) } to { clip-path: inset(0 0 0 0) } }
 </style>
