@@ -1,13 +1,15 @@
 // Builds dist/: the library and the command (esbuild), and the declarations (tsc). Also builds build/: the sources module by module, which
 // the tests import and the package does not contain. `npm ci` runs it as `postprepare`: npm warns about a `prepare` script wherever a packed
 // package is installed, and would run it again for the first `npx skillet` of a clone.
+import "./pinned-node.mjs";
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as esbuild from "esbuild";
-import writeSandboxCommand, { bundleSandboxCommand } from "./sandbox-command.ts";
 
+// An older Node, which runs this again with the right one, cannot import it.
+const { default: writeSandboxCommand, bundleSandboxCommand } = await import("./sandbox-command.ts");
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const { version, exports: entries, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 

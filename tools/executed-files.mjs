@@ -2,6 +2,7 @@
 //   node tools/executed-files.mjs [--list] run host-report --model runbook
 // A file counts as executed if one of its functions ran, apart from the code that its import runs. The command has a home and a
 // workspace of its own. Also prints the functions between the use of a skill and the first process that one of its tools starts.
+import "./pinned-node.mjs";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
