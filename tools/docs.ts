@@ -1,6 +1,7 @@
 // Writes the pages that are made from the program itself. `npm run docs` writes them, a test compares them.
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { benchmarkFiles } from "./docs/benchmark-page.ts";
 import { commandPage } from "./docs/command-page.ts";
 import { configPage } from "./docs/config-page.ts";
 import { diagramFiles } from "./docs/diagrams.ts";
@@ -17,10 +18,14 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/config.md": configPage(),
     "docs/skills.md": withFrontmatterTable(readFileSync(join(ROOT, "docs/skills.md"), "utf8")),
     ...diagramFiles(),
+    ...benchmarkFiles(),
     ...schemaFiles(),
   };
 }
 
 if (import.meta.main) {
-  for (const [path, text] of Object.entries(await pages())) writeFileSync(join(ROOT, path), text);
+  for (const [path, text] of Object.entries(await pages())) {
+    mkdirSync(dirname(join(ROOT, path)), { recursive: true });
+    writeFileSync(join(ROOT, path), text);
+  }
 }

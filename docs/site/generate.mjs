@@ -12,7 +12,7 @@ rmSync(pages, { recursive: true, force: true });
 mkdirSync(pages);
 for (const name of names)
   write(name === "README.md" ? "index.md" : name, adaptLinks(readFileSync(join(docs, name), "utf8")));
-write("benchmarks.md", adaptLinks(readFileSync(join(root, "bench/README.md"), "utf8").replaceAll("](../docs/", "](")));
+write("methods.md", adaptLinks(readFileSync(join(root, "bench/README.md"), "utf8").replaceAll("](../docs/", "](")));
 write("contributing.md", adaptLinks(readFileSync(join(root, "CONTRIBUTING.md"), "utf8")));
 write("reporting.md", adaptLinks(readFileSync(join(root, "SECURITY.md"), "utf8")));
 for (const folder of readdirSync(docs, { withFileTypes: true }))
@@ -30,7 +30,7 @@ function write(path, text) {
 /** Links to files outside of docs/ become their text: the site does not have them. */
 function adaptLinks(text) {
   return text
-    .replaceAll("](../bench/README.md", "](benchmarks.md")
+    .replaceAll("](../bench/README.md", "](methods.md")
     .replaceAll(/\]\((?:\.\.\/)?CONTRIBUTING\.md/g, "](contributing.md")
     .replaceAll(/\]\((?:\.\.\/)?SECURITY\.md/g, "](reporting.md")
     .replaceAll("](docs/", "](")

@@ -4,7 +4,10 @@ import { createSceneFor } from "../support/guide-scenes.ts";
 import { codeBlocks } from "../support/markdown-code.ts";
 
 /** Pages that the gate follows; `npm run test:long` follows all of them. */
-const IN_GATE = ["getting-started", "adding", "connecting", "running", "writing"].map((name) => `docs/${name}.md`);
+const IN_GATE = [
+  "README.md",
+  ...["getting-started", "adding", "connecting", "running", "writing"].map((name) => `docs/${name}.md`),
+];
 const isLong = process.env["SKILLET_TEST_LONG"] !== undefined;
 
 /** Pages whose commands another test runs, with the files that they need. */
@@ -13,7 +16,7 @@ const RUN_ELSEWHERE: Record<string, string> = {
   "docs/workers.md": "test/e2e/team-guide.test.ts",
 };
 
-const guides = listGuides().filter((page) => RUN_ELSEWHERE[page] === undefined);
+const guides = ["README.md", ...listGuides()].filter((page) => RUN_ELSEWHERE[page] === undefined);
 const hasShell = (page: string) => codeBlocks(page).some(({ language }) => ["sh", "console"].includes(language));
 
 /** Installing skillet itself, which test/e2e/start.test.ts and package.test.ts do. */

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { findSystemProgram } from "../../src/util/system.ts";
+import { readBenchResults } from "../../tools/docs/benchmark-page.ts";
 import { screens } from "../../tools/screens.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import {
@@ -90,7 +91,7 @@ describe("the code of the README", () => {
 describe("the README", () => {
   it("calls the program by commands and options that there are", async () => {
     const calls = callsOf("README.md");
-    expect(calls.length).toBeGreaterThan(15);
+    expect(calls.length).toBeGreaterThan(12);
     const problems = await Promise.all(calls.map(async (call) => ({ ...call, problem: await usageError(call) })));
     expect(problems.filter(({ problem }) => problem !== undefined)).toEqual([]);
   });
@@ -98,16 +99,46 @@ describe("the README", () => {
   it("names only scripts of the project that there are", () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
     const named = [...page.matchAll(/\bnpm (?:run )?(start|test|(?<=run )\w+)/g)].map(([, name = ""]) => name);
-    expect(named).toContain("bench");
+    expect(named).toContain("start");
     expect(named.filter((name) => scripts[name] === undefined)).toEqual([]);
   });
 
-  it("says of speed what the benchmarks measured", () => {
-    const [, speed = ""] = /\n## Speed\n([\s\S]*?)\n## /.exec(page) ?? [];
-    const measured = readFileSync(join(ROOT, "bench/README.md"), "utf8");
-    const numbers = [...speed.matchAll(/^- .*$/gm)].flatMap(([line]) => line.match(/\d[\d,.]*(?<=\d)/g) ?? []);
-    expect(numbers.length).toBeGreaterThan(5);
-    expect(numbers.filter((number) => !measured.includes(` ${number} `))).toEqual([]);
+  it("has at most 150 lines, and each of its figures is a stored measurement", () => {
+    expect(page.split("\n").length).toBeLessThanOrEqual(150);
+    const results = readBenchResults();
+    const read = (name: string, row: RegExp) => results[name]?.rows.find((one) => row.test(one.name))?.value;
+    const others = (results["loading"]?.rows ?? []).filter(({ isSkillet }) => !isSkillet).map(({ value }) => value);
+    const figures: Record<string, unknown[]> = {
+      "skillet loads (\\d+) and ten other tools load (\\d+) to (\\d+)": [
+        ...[read("loading", /^skillet/), Math.min(...others), Math.max(...others)],
+      ],
+      "for ([\\d.]+) ms instead of ([\\d.]+) per command": [
+        ...[read("sandbox", /^skillet, as a user/), read("sandbox", /^a bare process/)],
+      ],
+      "found among 10,000 in ([\\d.]+) ms": [read("matching", /^skillet$/)],
+      "With 300 skills, a query costs ([\\d,]+) tokens": [read("prompt", /^skillet/)],
+      "finds, of 12 skills[^|]*\\| \\*\\*(\\d+)\\*\\* \\| (\\d+) \\| (\\d+)": [
+        ...[read("loading", /^skillet/), read("loading", /^skills /), read("loading", /^Claude Code/)],
+      ],
+      "without a message \\| \\*\\*(\\d+)\\*\\* \\| (\\d+) \\| (\\d+)": [
+        ...[read("lost", /^skillet/), read("lost", /^skills /), read("lost", /^Claude Code/)],
+      ],
+    };
+    for (const [text, expected] of Object.entries(figures)) {
+      const [, ...shown] = new RegExp(text).exec(page) ?? [];
+      expect(
+        shown.map((number) => Number(number.replaceAll(",", ""))),
+        text,
+      ).toEqual(expected);
+    }
+    expect(others).toHaveLength(10);
+    const claims =
+      page
+        .split("\n## Why\n")[1]
+        ?.split("\n## ")[0]
+        ?.match(/^- [\s\S]*?(?=^- |\n\n)/gm) ?? [];
+    expect(claims).toHaveLength(4);
+    for (const claim of claims) expect(claim).toMatch(/\d[\s\S]*\]\(docs\/benchmarks\.md#/);
   });
 
   it("and the pages describe each picture by its title", () => {

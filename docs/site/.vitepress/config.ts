@@ -7,7 +7,7 @@ const base = process.env["SITE_BASE"] ?? "/";
 
 /** Pages of the site whose files are not in docs/. */
 const PAGES_OUTSIDE: Record<string, string> = {
-  "bench/README": "benchmarks",
+  "bench/README": "methods",
   CONTRIBUTING: "contributing",
   SECURITY: "reporting",
 };
