@@ -17,7 +17,7 @@ async function twoServers() {
 }
 
 describe("two servers of one home behind a proxy", { timeout: 120_000 }, () => {
-  it("answer clients of 2026-07-28 in turns", async () => {
+  it("[E-30] answer clients of 2026-07-28 in turns", async () => {
     const { servers, token } = await twoServers();
     const { url, counts } = await balancerOf(servers);
     const client = await connectWith(url, token, "2026-07-28");
@@ -35,7 +35,7 @@ describe("two servers of one home behind a proxy", { timeout: 120_000 }, () => {
     for (const count of counts) expect(count).toBeGreaterThan(5);
   });
 
-  it("answer clients of 2025-11-25 if the proxy keeps a session on one server", async () => {
+  it("[E-30] answer clients of 2025-11-25 if the proxy keeps a session on one server", async () => {
     const { servers, token } = await twoServers();
     const { url, counts } = await balancerOf(servers, { isSticky: true });
     const clients = await Promise.all([0, 1, 2, 3].map(() => connectWith(url, token, "2025-11-25")));
@@ -46,7 +46,7 @@ describe("two servers of one home behind a proxy", { timeout: 120_000 }, () => {
     for (const count of counts) expect(count).toBeGreaterThan(0);
   });
 
-  it("answer a session of the other server with 404, so that its client starts a new one", async () => {
+  it("[E-30] answer a session of the other server with 404, so that its client starts a new one", async () => {
     const { servers, token } = await twoServers();
     const client = await connectWith(servers[0] as URL, token, "2025-11-25");
     const answer = await fetch(servers[1] as URL, {

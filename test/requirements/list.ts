@@ -319,23 +319,26 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "Chaos (kill -9, SIGSTOP, Postgres restarts, cut connections): all runs end, no call after its step was kept, no step twice.",
   "E-09":
     "The runs of a worker that was killed, frozen or cut off go on elsewhere. Reading: without a bound in time, which no benchmark measures yet.",
-  "E-10": "A live worker is never reaped: Postgres restarts repeat nothing. Reading: 3 restarts, no longer outage.",
+  "E-10": "A live worker is never reaped: Postgres restarts and outages longer than a lease repeat nothing.",
   "E-13": "A run that kills its worker is dead after N attempts, and the others are done.",
   "E-15": "The same idempotency key at the same time gives one run; another request under it is refused.",
   "E-17": "No run is stuck silently: one whose leg was lost is found again.",
   "E-18":
-    "A worker without the skill, or with another copy of it, makes 0 calls and gives the run back; `stuck` names the cause.",
+    "A worker without the skill, without trust in it, with another copy or without the workspace makes 0 calls and gives the run back; `stuck` names the cause.",
   "E-19": "An approval or denial given on one machine holds on another with a different home.",
   "E-20":
     "Permanent approvals are shared by digest and tenant. They are read at each call, so a revocation counts at the next call of every worker.",
   "E-24": "Draining repeats 0 calls. Reading: without rolling deploys.",
   "E-21":
     "approve, deny, cancel and runs work from a machine without worker, skills or model. Reading: stats are those of one machine.",
-  "E-26": "Postgres unavailable: commands fail with a fix, and never print the password.",
+  "E-26":
+    "Postgres unavailable: commands fail within 5 s with a fix and without the password, workers survive, and everything continues on return.",
   "E-29": "A least-privileged database role is enough to record runs; `engine check` reports a role that can do more.",
   "E-14":
     "Tenant concurrency is never exceeded; a small tenant behind a large one starts within 2 x of its time on an empty queue. Reading: within one server.",
   "E-16": "Provider limits hold over all runs of a process; a 429 pauses all within 1 s.",
+  "E-30":
+    "Two HTTP servers of one home behind a round-robin proxy pass the 2026-07-28 suite; older clients pass with stickiness, and without it get 404.",
   "E-32":
     "The operator's page is executed as printed: two machines with their own homes and network namespaces (without root: homes only), two workers, two servers.",
   "E-33":

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import type { Client, Pool, QueryConfig } from "pg";
+import type { Client, Pool, PoolClient, QueryConfig } from "pg";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import { loadPeer } from "../../util/peer-packages.ts";
 import { formatDispatchGrants } from "./dispatcher.ts";
@@ -58,7 +58,7 @@ export interface DatabaseOptions {
   sealKey?: string | undefined;
   /** The maximum number of connections. Defaults to 10. */
   connections?: number;
-  /** The time that a command waits for an unavailable server. Defaults to 4 seconds. */
+  /** The time that a command waits for an unavailable server. Defaults to 3.5 seconds. */
   patienceMs?: number;
 }
 
@@ -66,7 +66,9 @@ export interface DatabaseOptions {
 const CONNECT_TIMEOUT_MS = 3000;
 const IDLE_MS = 3000;
 const QUERY_TIMEOUT_MS = 30_000;
-const DEFAULT_PATIENCE_MS = 4000;
+const DEFAULT_PATIENCE_MS = 3500;
+/** The last attempt to connect gets at least this time, so that a command fails after 4.5 seconds at most. */
+const MIN_CONNECT_MS = 1000;
 
 /** The server ends connections to a client that is gone: its locks are free again then. */
 const SERVER_OPTIONS =
@@ -87,11 +89,11 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   };
   const pool: Pool = new Pool({ ...shared, max: connections, idleTimeoutMillis: IDLE_MS, allowExitOnIdle: true });
   pool.on("error", () => {}); // An idle connection was closed. The next statement opens another.
-  const persist = async <T>(work: () => Promise<T>, patienceMs: number): Promise<T> => {
+  const persist = async <T>(work: ClientWork<T>, patienceMs: number): Promise<T> => {
     const end = performance.now() + patienceMs;
     for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 1000)) {
       try {
-        return await work();
+        return await withClient(pool, Math.max(end - performance.now(), MIN_CONNECT_MS), work);
       } catch (error) {
         if (!isTransient(error) || performance.now() + pauseMs > end) throw convertError(error, url);
         await new Promise((resolve) => setTimeout(resolve, pauseMs / 2 + randomInt(pauseMs)));
@@ -102,8 +104,9 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     ...{ pool, sealer },
     hold: (lock) => holdLock(() => new Client(shared), lock, url),
     query: (statement, patienceMs = usualPatience) =>
-      persist(async () => (await pool.query(toQueryConfig(statement))).rows as DatabaseRow[], patienceMs),
-    transaction: (work, patienceMs = usualPatience) => persist(() => runTransaction(pool, sealer, work), patienceMs),
+      persist(async (client) => (await client.query(toQueryConfig(statement))).rows as DatabaseRow[], patienceMs),
+    transaction: (work, patienceMs = usualPatience) =>
+      persist((client, discard) => runTransaction(client, discard, (parts) => work({ ...parts, sealer })), patienceMs),
     close: () => pool.end(),
   };
 }
@@ -161,30 +164,58 @@ function toQueryConfig(statement: Statement | string): QueryConfig {
   return typeof statement === "string" ? { text: statement } : statement;
 }
 
-async function runTransaction<T>(
-  pool: Pool,
-  sealer: Sealer,
-  work: (transaction: Transaction) => Promise<T>,
-): Promise<T> {
-  const client = await pool.connect();
+/**
+ * Runs work on a connection. A connection that takes longer than `connectMs` is given back to the pool when it is there, and one that work
+ * discards is closed.
+ */
+async function withClient<T>(pool: Pool, connectMs: number, work: ClientWork<T>): Promise<T> {
+  const client = await connect(pool, connectMs);
   const state: { broken?: Error } = {};
-  const remember = (error: Error) => {
+  const discard = (error: Error) => {
     state.broken = error;
   };
-  client.on("error", remember);
+  client.on("error", discard);
+  try {
+    return await work(client, discard);
+  } finally {
+    client.off("error", discard);
+    client.release(state.broken);
+  }
+}
+
+type ClientWork<T> = (client: PoolClient, discard: (error: Error) => void) => Promise<T>;
+
+async function connect(pool: Pool, connectMs: number): Promise<PoolClient> {
+  const connecting = pool.connect();
+  let timer: NodeJS.Timeout | undefined;
+  const expired = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("timeout expired while connecting")), connectMs);
+  });
+  try {
+    return await Promise.race([connecting, expired]);
+  } catch (error) {
+    connecting.then((late) => late.release()).catch(() => {});
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function runTransaction<T>(
+  client: PoolClient,
+  discard: (error: Error) => void,
+  work: (transaction: Pick<Transaction, "query" | "client">) => Promise<T>,
+): Promise<T> {
   try {
     await client.query("begin");
     const query = async (statement: Statement | string) =>
       (await client.query(toQueryConfig(statement))).rows as DatabaseRow[];
-    const value = await work({ query, client, sealer });
+    const value = await work({ query, client });
     await client.query("commit");
     return value;
   } catch (error) {
-    await client.query("rollback").catch(remember);
+    await client.query("rollback").catch(discard);
     throw error;
-  } finally {
-    client.off("error", remember);
-    client.release(state.broken);
   }
 }
 

@@ -2,7 +2,9 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { DEFAULT_QUEUE, type WorkerSummary } from "../../adapters/postgres/run-queue.ts";
 import type { WorkerEvent } from "../../adapters/postgres/worker.ts";
+import { type Denial, findDenials } from "../../agent/policy/skill-policies.ts";
 import { resumeRun } from "../../agent/run/resume-run.ts";
+import { tryCompleteHost } from "../../config/host.ts";
 import type { Problem } from "../../errors/problem.ts";
 import { computeSkillDigest } from "../../skill/source/skill-copy.ts";
 import { packageVersion } from "../../util/system.ts";
@@ -87,6 +89,9 @@ async function runWorker({ io, options }: CommandContext<WorkerCommandOptions>):
 /** The skills of this machine, which are read again while the worker runs. */
 function createSkillView(found: CommandHost) {
   let { catalog } = found;
+  const { host } = tryCompleteHost(found);
+  // Whether a caller may use a skill is decided for each run.
+  const isOfMachine = ({ kind }: Denial) => kind !== "access";
   const digestOf = async (name: string): Promise<string | undefined> => {
     const skill = catalog.find(name);
     try {
@@ -111,7 +116,9 @@ function createSkillView(found: CommandHost) {
     async list(): Promise<Record<string, string>> {
       catalog = await catalog.reload();
       const digests: Record<string, string> = {};
-      for (const { name } of catalog.skills.slice(0, MAX_LISTED)) {
+      // What this machine would refuse is not listed: when that changes, runs that are stuck continue.
+      const usable = catalog.skills.filter((skill) => !findDenials(skill, host, "use").some(isOfMachine));
+      for (const { name } of usable.slice(0, MAX_LISTED)) {
         const digest = await digestOf(name);
         if (digest !== undefined) digests[name] = digest;
       }

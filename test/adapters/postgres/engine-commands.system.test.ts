@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { openDatabase } from "../../../src/adapters/postgres/database.ts";
 import { createPostgresRunStore } from "../../../src/adapters/postgres/postgres-runs.ts";
 import type { ApprovalRequest } from "../../../src/host/approval.ts";
@@ -133,6 +134,22 @@ describe.skipIf(!HAS_POSTGRES)("skillet with an engine", () => {
       expect(stderr).toContain("skillet engine check");
       expect(stdout + stderr).not.toContain("hunter2");
     }
+  });
+
+  it("[E-26] gives up a database that accepts connections and answers nothing, in two attempts", async () => {
+    let connections = 0;
+    const silent = createServer((socket) => {
+      connections++;
+      socket.on("error", () => {}).resume();
+    });
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void silent.close());
+    const { port } = silent.address() as AddressInfo;
+    const { code, stderr } = await createMachine(`postgres://skillet@127.0.0.1:${port}/skillet`)("runs");
+    expect(code).toBe(1);
+    expect(stderr).toContain("engine-unavailable");
+    // The first takes 3 seconds of 3.5, and the second gets 1 second at most.
+    expect(connections).toBe(2);
   });
 
   it("prints the JSON that docs/json.md describes", async () => {

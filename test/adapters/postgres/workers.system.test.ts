@@ -1,3 +1,5 @@
+import { cpSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import {
   createMachine,
@@ -8,6 +10,7 @@ import {
   viewEngine,
   type WorkerProcess,
 } from "../../support/engine-scene.ts";
+import { temporaryFolder } from "../../support/folder.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -147,6 +150,70 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     await engine.waitFor([id], "ended");
     expect(formatLedger(world)).toEqual(["a 0"]);
     expect(wrong.reduce((sum, worker) => sum + countTaken(worker), 0)).toBeGreaterThan(0);
+  });
+
+  it("[E-18] give back a run without trust in its skill, until they trust it", async () => {
+    const { url, world, engine } = await openScene();
+    const [here, there] = [createMachine({ url, world }), createMachine({ url, world, skills: {} })];
+    // The same copy is in a workspace there, whose skills need trust.
+    const workspace = temporaryFolder();
+    cpSync(join(here.home, ".skillet/skills/payer"), join(workspace, ".agent/skills/payer"), { recursive: true });
+    const worker = await there.startWorker("--workspace", workspace);
+    const { stdout, stderr } = await here.command("run", "payer", "pay a 1", "--detach");
+    expect(stderr).toContain("no worker has payer as it is here");
+    const id = stdout.trim();
+    await engine.waitFor([id], "stuck");
+    expect((await engine.runs.find(id)).problem).toMatchObject({ code: "untrusted" });
+    expect((await here.command("runs", "show", id)).stdout).toContain("has not been trusted yet");
+    expect(world.ledger).toEqual([]);
+    expect(countTaken(worker)).toBeGreaterThan(0);
+    expect(await there.command("trust", "payer", "--yes", "--workspace", workspace)).toMatchObject({ code: 0 });
+    await engine.waitFor([id], "ended");
+    expect(formatLedger(world)).toEqual(["a 0"]);
+  });
+
+  it("[E-18] give back a run of a workspace that is not theirs, until a worker has it", async () => {
+    const { url, world, engine } = await openScene();
+    const machine = createMachine({ url, world });
+    const folder = temporaryFolder();
+    const worker = await machine.startWorker();
+    const id = await detach(machine, "payer", "pay a 1", "--workspace", folder);
+    await engine.waitFor([id], "stuck");
+    expect((await engine.runs.find(id)).problem).toMatchObject({ code: "run-other-workspace" });
+    expect((await machine.command("runs", "show", id)).stdout).toContain(folder);
+    expect(world.ledger).toEqual([]);
+    worker.signal("SIGTERM");
+    await worker.ended;
+    await machine.startWorker("--workspace", folder);
+    await engine.waitFor([id], "ended");
+    expect(formatLedger(world)).toEqual(["a 0"]);
+  });
+
+  it("[E-26] [E-10] live through an outage longer than a lease, in which commands fail with a fix", async () => {
+    const own = await startPostgres();
+    onTestFinished(() => own.remove());
+    const [url, world] = [await own.createEngine(), await startWorld()];
+    const engine = await viewEngine(url);
+    const machine = createMachine({ url, world, leaseSeconds: 1 });
+    world.setDelay(100);
+    const workers = [await machine.startWorker("--slots", "2"), await machine.startWorker("--slots", "2")];
+    const ids: string[] = [];
+    for (let index = 0; index < 4; index++) ids.push(await detach(machine, "payer", `pay t${index} 6`));
+    await waitFor(() => world.ledger.length > 4);
+    await own.stop("immediate");
+    // Each of them waits for longer than a lease.
+    for (const args of [["runs"], ["run", "payer", "pay x 1", "--detach"]]) {
+      const { code, stderr } = await machine.command(...args);
+      expect(code).toBe(1);
+      expect(stderr).toContain("engine-unavailable");
+      expect(stderr).toContain("skillet engine check");
+    }
+    expect(workers.map(({ child }) => child.exitCode)).toEqual([null, null]);
+    await own.start();
+    await engine.waitFor(ids, "ended");
+    expect(findRepeated(world)).toEqual([]);
+    expect(formatLedger(world)).toHaveLength(24);
+    expect(workers.flatMap(lostBy)).toEqual([]);
   });
 
   it("[E-24] finish their runs when they are stopped, and leave the rest to others", async () => {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { balancerOf } from "../../support/balancer.ts";
 import { conformanceServer } from "../conformance-server.ts";
 import { FURTHER, NOT_PASSED, PLAIN, REQUIRED, SKILLS } from "../support/scenarios.ts";
 import { BIN, home, skilletServeHttp } from "../support/served.ts";
@@ -39,6 +40,25 @@ describe.each(["2025-11-25", "2026-07-28"] satisfies Revision[])("a server of %s
     expect(plain.flatMap((name) => findings(verdict, name))).toEqual([]);
     expect(passed(verdict)).toEqual(expect.arrayContaining([...plain]));
     await passesSkills("skillet serve", url);
+  });
+
+  it("[E-30] is two servers of one home behind a proxy too", { timeout: TIMEOUT }, async () => {
+    const place = home();
+    const servers = await Promise.all([skilletServeHttp(place), skilletServeHttp(place)]);
+    // Clients of 2025-11-25 have sessions, which stay on one server. Those of 2026-07-28 have none: the servers take turns.
+    const isSticky = revision === "2025-11-25";
+    const { url, counts } = await balancerOf(
+      servers.map((server) => new URL(server)),
+      { isSticky, keepsHost: true },
+    );
+    const plain = PLAIN[revision];
+    const expected = [...wanted, ...notPassed].filter((name) => !plain.includes(name));
+    const verdict = await conformance(url.href, revision, { expected });
+    print("two servers", verdict, plain);
+    expect(plain.flatMap((name) => findings(verdict, name))).toEqual([]);
+    expect(passed(verdict)).toEqual(expect.arrayContaining([...plain]));
+    await passesSkills("two servers", url.href);
+    for (const count of counts) expect(count).toBeGreaterThan(10);
   });
 
   async function passesSkills(server: string, url: string) {
