@@ -5,7 +5,7 @@ import { onTestFinished } from "vitest";
 /** A proxy on the loopback interface that passes requests to servers in turn; with stickiness, those of a session always to one. */
 export async function balancerOf(
   servers: readonly URL[],
-  { isSticky = false, host, keepsHost = false }: { isSticky?: boolean; host?: string; keepsHost?: boolean } = {},
+  { isSticky = false, host }: { isSticky?: boolean; host?: string } = {},
 ) {
   const counts = servers.map(() => 0);
   const bySession = new Map<string, number>();
@@ -16,8 +16,7 @@ export async function balancerOf(
     const index = known ?? turn++ % servers.length;
     counts[index] = (counts[index] ?? 0) + 1;
     const { hostname, port } = servers[index] as URL;
-    const passedHost = keepsHost ? incoming.headers.host : (host ?? `${hostname}:${port}`);
-    const headers = { ...incoming.headers, host: passedHost };
+    const headers = { ...incoming.headers, host: host ?? `${hostname}:${port}` };
     const passed = sendRequest({ hostname, port, path: incoming.url, method: incoming.method, headers }, (answer) => {
       const started = answer.headers["mcp-session-id"];
       if (typeof started === "string") bySession.set(started, index);
