@@ -4,8 +4,9 @@ import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { createSchema, openDatabase } from "../../src/adapters/postgres/database.ts";
+import { openDatabase } from "../../src/adapters/postgres/database.ts";
 import { createDispatchTables } from "../../src/adapters/postgres/dispatcher.ts";
+import { createSchema } from "../../src/adapters/postgres/schema.ts";
 
 const run = promisify(execFile);
 

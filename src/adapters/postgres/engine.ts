@@ -1,18 +1,12 @@
 import { SkillError } from "../../errors/problem.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
 import type { RunStore } from "../../store/runs.ts";
-import {
-  type Database,
-  type DatabaseOptions,
-  openDatabase,
-  readSchemaVersion,
-  requireSchema,
-  SCHEMA_VERSION,
-} from "./database.ts";
+import { type Database, type DatabaseOptions, openDatabase } from "./database.ts";
 import { createDbosDispatcher, type Dispatcher } from "./dispatcher.ts";
 import { type ApprovalOwner, createPostgresApprovalStore } from "./postgres-approvals.ts";
 import { createPostgresRunStore, type PostgresRunOptions } from "./postgres-runs.ts";
 import { addNextLeg, createRunQueue, type RunQueue } from "./run-queue.ts";
+import { readSchemaVersion, requireSchema, SCHEMA_VERSION } from "./schema.ts";
 
 export interface PostgresOptions extends DatabaseOptions, PostgresRunOptions {}
 

@@ -75,7 +75,7 @@ interface InitOptions {
 /** Creates or updates the tables, or prints the SQL for it. */
 async function initDatabase({ io, options }: CommandContext<InitOptions>): Promise<number> {
   const { createSchema, formatSchemaSql, formatRoleSql, SCHEMA_VERSION } = await import(
-    "../../adapters/postgres/database.ts"
+    "../../adapters/postgres/schema.ts"
   );
   const { role } = options;
   if (options.printSql) {
