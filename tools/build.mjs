@@ -111,7 +111,13 @@ async function buildToolsetWorker() {
     plugins: [useBundledModules()],
   });
   const file = join(root, "dist/toolset-worker.cjs");
-  writeFileSync(file, outputFiles[0].contents);
+  writeFileSync(join(root, "dist/toolset-code.cjs"), outputFiles[0].contents);
+  // The thread starts with this file, so that it uses the compiled code of its process.
+  const start = `const { compileCache } = require("node:worker_threads").workerData;
+if (compileCache) require("node:module").enableCompileCache(compileCache);
+require("./toolset-code.cjs");
+`;
+  writeFileSync(file, start);
   // Tests of toolsets run the thread that is published.
   const entry = `export const workerEntry = () => (${JSON.stringify({ file })});\n`;
   writeFileSync(join(root, "build/agent/toolsets/worker-entry.js"), entry);

@@ -1,6 +1,11 @@
+import { enableCompileCache } from "node:module";
 import { beforeEach } from "vitest";
 import { findSystemProgram } from "../../src/util/system.ts";
+import { KEPT, SHARED_CODE } from "./program.ts";
 import { RUNS_CODE } from "./tiers.ts";
+
+// The threads of toolsets use it too.
+if (KEPT !== undefined) enableCompileCache(SHARED_CODE.NODE_COMPILE_CACHE);
 
 // What runs code needs bubblewrap. `npm test` installs it; where that could not be done, these are skipped, and the gate says so
 // loudly. In CI they fail.

@@ -1,3 +1,5 @@
+import { getCompileCacheDir } from "node:module";
+import { dirname } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
 import type { CallOptions, ToolEffect, ToolResult } from "../../skill/tool.ts";
@@ -88,7 +90,7 @@ function createWorker(
   const { env, name } = options;
   return new Thread("file" in entry ? entry.file : entry.code, {
     eval: !("file" in entry),
-    workerData: start,
+    workerData: { ...start, compileCache: findCompileCache() },
     env: { ...env },
     argv: [],
     execArgv: ["--disable-warning=ExperimentalWarning"],
@@ -97,6 +99,13 @@ function createWorker(
     stderr: true,
     resourceLimits: { maxOldGenerationSizeMb: THREAD_MEMORY_MB },
   });
+}
+
+/** Returns the folder where this process keeps compiled code: without it, each thread compiles two megabytes when it starts. */
+function findCompileCache(): string | undefined {
+  const folder = getCompileCacheDir();
+  // Node adds a folder for its version.
+  return folder === undefined ? undefined : dirname(folder);
 }
 
 interface PendingCall {
