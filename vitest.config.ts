@@ -47,7 +47,10 @@ export default defineConfig({
   plugins: process.env["SKILLET_TEST_BUILT"] ? [built()] : [],
   test: {
     server: { deps: { external: [/\/(?:build|dist)\//] } },
-    globalSetup: process.env["SKILLET_TEST_BUILT"] ? [] : ["tools/sandbox-command.ts"],
+    globalSetup: [
+      "test/support/run-folder.ts",
+      ...(process.env["SKILLET_TEST_BUILT"] ? [] : ["tools/sandbox-command.ts"]),
+    ],
     setupFiles: ["test/support/machine.ts"],
     // Files of one worker share what they import: a third of the time went into importing it anew.
     isolate: false,
