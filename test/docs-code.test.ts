@@ -18,6 +18,7 @@ import {
   usageError,
 } from "./support/markdown-code.ts";
 import { API_KEY, MODEL, modelServer, type Turn } from "./support/model-server.ts";
+import { SHARED_CODE } from "./support/program.ts";
 
 const pages = readdirSync(join(ROOT, "docs"))
   .filter((name) => name.endsWith(".md"))
@@ -162,7 +163,7 @@ describe("the programs of the pages", () => {
     const folder = installedFolder({ "home/.keep": "", ...files, [module]: code });
     const { url } = await modelServer("openai", turns);
     const env = {
-      ...{ PATH: process.env["PATH"], HOME: join(folder, "home") },
+      ...{ ...SHARED_CODE, PATH: process.env["PATH"], HOME: join(folder, "home") },
       ...{ MODEL_BASE_URL: url, MODEL_NAME: MODEL, MODEL_API_KEY: API_KEY },
     };
     const child = promisify(execFile)(process.execPath, ["--no-warnings", module], { cwd: folder, env });

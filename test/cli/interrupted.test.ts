@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { zipOf } from "../support/archives.ts";
 import { skillText } from "../support/folder.ts";
 import { type Place, place } from "../support/place.ts";
-import { PROGRAM } from "../support/program.ts";
+import { PROGRAM, SHARED_CODE } from "../support/program.ts";
 import { sampleRows } from "../support/sample-steps.ts";
 import { startSite } from "../support/skill-site.ts";
 import { terminal } from "../support/terminal.ts";
@@ -71,7 +71,7 @@ describe("a reader that has enough", () => {
   it("ends what is listed for it, and nobody hears of it", async () => {
     const { home, project } = place({ "home/.skillet/skills/own/SKILL.md": skillText("own") });
     const listed = async (args: readonly string[]) => {
-      const env = { HOME: home, PATH: "/usr/bin:/bin", SKILLET_TEST_PROGRAM: PROGRAM };
+      const env = { HOME: home, PATH: "/usr/bin:/bin", ...SHARED_CODE, SKILLET_TEST_PROGRAM: PROGRAM };
       const child = spawn(process.execPath, [START, ...args], { cwd: project, env });
       child.stdout.destroy();
       let said = "";

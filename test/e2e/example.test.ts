@@ -8,6 +8,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { API_KEY, MODEL, modelServer, type Turn } from "../support/model-server.ts";
+import { SHARED_CODE } from "../support/program.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const examples = join(root, "examples");
@@ -31,7 +32,14 @@ async function start(
 }
 
 async function startWith(url: string, file: string, args: readonly string[], more: Record<string, string> = {}) {
-  const env = { PATH: process.env["PATH"], MODEL_BASE_URL: url, MODEL_NAME: MODEL, MODEL_API_KEY: API_KEY, ...more };
+  const env = {
+    PATH: process.env["PATH"],
+    ...SHARED_CODE,
+    MODEL_BASE_URL: url,
+    MODEL_NAME: MODEL,
+    MODEL_API_KEY: API_KEY,
+    ...more,
+  };
   return promisify(execFile)(process.execPath, [join(examples, file), ...args], { cwd: temporaryFolder(), env }).then(
     (ended) => ({ ...ended, code: 0 }),
     ({ stdout, stderr, code }: { stdout: string; stderr: string; code: number }) => ({ stdout, stderr, code }),

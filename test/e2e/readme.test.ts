@@ -17,6 +17,7 @@ import {
   usageError,
 } from "../support/markdown-code.ts";
 import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
+import { SHARED_CODE } from "../support/program.ts";
 
 const page = readFileSync(join(ROOT, "README.md"), "utf8");
 const code = codeBlocks("README.md").filter(({ language }) => language === "ts");
@@ -31,7 +32,7 @@ async function run(files: Record<string, string>, url = "") {
   const home = temporaryFolder({ ".skillet/config.toml": url === "" ? "" : model });
   const folder = installedFolder(files);
   chmodSync(folder, 0o755); // Where root runs the tests, tools of a skill are somebody else.
-  const env = { PATH: process.env["PATH"], HOME: home, MODEL_BASE_URL: url };
+  const env = { PATH: process.env["PATH"], ...SHARED_CODE, HOME: home, MODEL_BASE_URL: url };
   return promisify(execFile)(process.execPath, ["--no-warnings", "main.ts"], { cwd: folder, env });
 }
 

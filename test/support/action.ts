@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { load } from "js-yaml";
 import { temporaryFolder } from "./folder.ts";
+import { SHARED_CODE } from "./program.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
 
@@ -49,6 +50,7 @@ export function runAction(
     PATH: [dirname(process.execPath), process.env["PATH"]].join(delimiter),
     HOME: join(temp, "home"),
     RUNNER_TEMP: temp,
+    ...SHARED_CODE,
     GITHUB_ACTION_PATH: ROOT,
     GITHUB_WORKSPACE: workspace,
     GITHUB_STEP_SUMMARY: join(temp, "summary"),
