@@ -92,7 +92,8 @@ describe("the package", () => {
     });
     expect(result).toMatchObject({
       status: 0,
-      stdout: "code-review,github,gog,host-report,mine,research,skillmaker,summarize\n",
+      stdout:
+        "code-review,dependency-audit,github,gog,host-report,log-triage,mine,repo-health,research,skillmaker,summarize,tables\n",
     });
     expect(existsSync(join(folder, "node_modules/skillet/dist/types/index.d.ts"))).toBe(true);
   });
@@ -106,7 +107,7 @@ describe("the package", () => {
     );
     const shell = (command: string) =>
       spawnSync("sh", ["-c", command], { cwd: folder, encoding: "utf8", env: environment() });
-    expect(shell("node_modules/.bin/skillet list | cat | wc -l").stdout.trim()).toBe("3005");
+    expect(shell("node_modules/.bin/skillet list | cat | wc -l").stdout.trim()).toBe("3009");
     expect(shell("node_modules/.bin/skillet list | head -n 2")).toMatchObject({ stderr: "" });
     expect(shell("node_modules/.bin/skillet list --json | cat | wc -c").stdout.trim()).not.toBe("0");
   });
