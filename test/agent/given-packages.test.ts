@@ -177,8 +177,8 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     const found = await scene('[skills.x]\npython = ["words"]\n', {
       "scripts/w.py": "import words; print(words.HELLO)",
     });
-    const results = await Promise.all([1, 2, 3].map(() => run(found, "w.py")));
-    expect(results.map(({ stdout }) => stdout)).toEqual(["hello\n", "hello\n", "hello\n"]);
+    const results = await Promise.all([1, 2].map(() => run(found, "w.py")));
+    expect(results.map(({ stdout }) => stdout)).toEqual(["hello\n", "hello\n"]);
     expect(layersIn(found)).toHaveLength(1);
   });
 

@@ -59,15 +59,10 @@ const PRIVATE = [
 ] as const;
 
 describe("npm that fetches packages", { timeout: 60_000 }, () => {
-  it.each(sampleRows(PRIVATE, 2))("[Q-29] requests no dependency that is a tarball at %s", async (origin, host) => {
+  const origins = [...PRIVATE, ["http://2130706433:8001", "127.0.0.1:8001"] as const];
+  it.each(sampleRows(origins, 2))("[Q-29] requests no dependency that is a tarball at %s", async (origin, host) => {
     const outcome = await fetchAlone({ kind: "npm", wanted: "lines", packages: [dependsOn(`${origin}/evil.tgz`)] });
     expect(outcome).toMatchObject({ problem: refusal(host), locked: [], connections: {} });
-  });
-
-  it("[Q-29] requests no other spelling of a private address", async () => {
-    const packages = [dependsOn("http://2130706433:8001/evil.tgz")];
-    const outcome = await fetchAlone({ kind: "npm", wanted: "lines", packages });
-    expect(outcome).toMatchObject({ problem: refusal("127.0.0.1:8001"), connections: {} });
   });
 
   it("[Q-29] requests no optional dependency at a private address, and refuses the package", async () => {
@@ -91,7 +86,7 @@ describe("npm that fetches packages", { timeout: 60_000 }, () => {
         ["/lines/-/lines-1.0.0.tgz", "http://169.254.169.254/lines-1.0.0.tgz", "169.254.169.254:80"],
         ["/lines/-/lines-1.0.0.tgz", "http://[::1]:8001/lines-1.0.0.tgz", "[::1]:8001"],
       ],
-      2,
+      1,
     ),
   )("[Q-29] does not follow a redirect of %s to %s", async (path, to, host) => {
     const packages = [plain("lines")];
@@ -138,7 +133,7 @@ describe("npm that fetches packages", { timeout: 60_000 }, () => {
           },
         ],
       ],
-      2,
+      1,
     ),
   )("[S-45] reaches the registry that the user configured %s", async (_, { indexUrl = "INDEX", ...more }) => {
     const fileAt = `${indexUrl || "INDEX"}lines/-/lines-1.0.0.tgz`;
@@ -221,7 +216,7 @@ describe("pip that fetches packages", { timeout: 60_000 }, () => {
         ],
         ["/simple/lines/lines-1.0.0-py3-none-any.whl", "http://[::1]:8001/lines-1.0.0-py3-none-any.whl", "[::1]:8001"],
       ],
-      2,
+      1,
     ),
   )("[Q-29] does not follow a redirect of %s to %s", async (path, to, host) => {
     const outcome = await fetchAlone({
@@ -273,7 +268,7 @@ describe("pip that fetches packages", { timeout: 60_000 }, () => {
           },
         ],
       ],
-      2,
+      1,
     ),
   )("[S-45] reaches the index that the user configured %s", async (_, more) => {
     const packages = [plain("lines", { requires: ["words"] }), plain("words")];
