@@ -13,7 +13,7 @@ import { sampleRows } from "../support/sample-steps.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { modelConfig } from "../support/use.ts";
 
-const SOON = { timeout: 15_000, interval: 20 };
+const SOON = { timeout: 45_000, interval: 20 };
 const OWN = "home/.skillet/skills";
 const CONFIG = "home/.skillet/config.toml";
 

@@ -77,7 +77,7 @@ describe("a run under way", () => {
     ]);
     const running = scene.run();
     const project = scene.found.workspace;
-    await vi.waitFor(() => expect(existsSync(join(project, "ready"))).toBe(true), { timeout: 20_000 });
+    await vi.waitFor(() => expect(existsSync(join(project, "ready"))).toBe(true), { timeout: 45_000 });
     scene.configure(`${GIVEN}enabled = false\n`);
     writeFileSync(join(project, "go"), "");
     const { result, events } = await running;
@@ -162,7 +162,7 @@ describe("a run under way", () => {
     const capabilities = createCapabilities({ ...scene.found, providers: [notes.provider] });
     const approve = async () => ({ isApproved: true });
     const running = scene.use({ skill: "outer" }, { capabilities, approve, caller: CALLER });
-    await vi.waitFor(() => expect(existsSync(join(workspace, "ready"))).toBe(true), { timeout: 20_000 });
+    await vi.waitFor(() => expect(existsSync(join(workspace, "ready"))).toBe(true), { timeout: 45_000 });
     const file = join(home, "config.toml");
     configureNow(file, `${readFileSync(file, "utf8")}\n[skills.outer]\nenabled = false\n`);
     writeFileSync(join(workspace, "go"), "");

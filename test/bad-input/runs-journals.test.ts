@@ -76,6 +76,6 @@ describe("in the place of a journal", () => {
     const list = `import { createRunStore } from ${JSON.stringify(moduleOf("store/runs"))};
       process.stdout.write(String((await createRunStore(${JSON.stringify(join(home, ".skillet"))}).list()).length));`;
     const args = ["--input-type=module", "-e", list];
-    expect(execFileSync(process.execPath, args, { encoding: "utf8", timeout: 10_000, stdio: "pipe" })).toBe("2");
+    expect(execFileSync(process.execPath, args, { encoding: "utf8", timeout: 45_000, stdio: "pipe" })).toBe("2");
   });
 });

@@ -120,7 +120,7 @@ try { await copySkill({ ...skill, body: async () => "x", files: async () => ({ f
     const { stdout, signal } = spawnSync(
       process.execPath,
       ["--no-warnings", "--input-type=module", "-e", waits, join(folderOf(piped), "SKILL.md")],
-      { encoding: "utf8", timeout: 30_000 },
+      { encoding: "utf8", timeout: 45_000 },
     );
     expect([signal, stdout]).toEqual([null, "resource-changed\n"]);
   });

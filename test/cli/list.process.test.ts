@@ -221,7 +221,7 @@ describe("skillet list", () => {
     };
     const running = skillet(["list", "--watch", "--json"], { cwd, env, signal: abort.signal, onOutput });
     const seen = (expected: object) =>
-      vi.waitFor(() => expect(lines).toContainEqual(expect.objectContaining(expected)), { timeout: 15_000 });
+      vi.waitFor(() => expect(lines).toContainEqual(expect.objectContaining(expected)), { timeout: 45_000 });
     const command = async (...args: string[]) => expect((await skillet(args, { cwd, env })).code).toBe(0);
     await seen({ type: "listed" });
     await command("disable", "first");

@@ -9,7 +9,7 @@ import { terminal } from "../support/terminal.ts";
 import { unchangedFor } from "../support/unchanged.ts";
 import { modelConfig } from "../support/use.ts";
 
-const SOON = { timeout: 15_000, interval: 20 };
+const SOON = { timeout: 45_000, interval: 20 };
 const own = (name: string, options: Parameters<typeof skillText>[1] = {}) => ({
   [`.skillet/skills/${name}/SKILL.md`]: skillText(name, options),
 });

@@ -7,7 +7,7 @@ import { getSettingsRevision } from "../../src/config/settings.ts";
 import { temporaryFolder, writeFiles } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
 
-const SOON = { timeout: 10_000, interval: 10 };
+const SOON = { timeout: 45_000, interval: 10 };
 const OFF = "[skills.x]\nenabled = false\n";
 const [USER, WORKSPACE] = ["home/config.toml", "work/.skillet/config.toml"];
 

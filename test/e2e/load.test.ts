@@ -30,7 +30,7 @@ function open() {
       cwd: home,
       encoding: "utf8",
       env: { PATH, HOME: home, SKILLET_HOME: join(home, "own"), ...env },
-      timeout: 10_000,
+      timeout: 45_000,
     });
   const run = (...args: string[]) => runWith({}, ...args);
   const kept = (below = folder): string[] =>

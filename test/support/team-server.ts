@@ -4,7 +4,7 @@ import { skillet } from "./command.ts";
 import { asClient, type Called, type Era, negotiation } from "./mcp-client.ts";
 import { type McpProcess, mcpProcess, type Place } from "./mcp-process.ts";
 
-const SOON = { timeout: 20_000, interval: 20 };
+const SOON = { timeout: 45_000, interval: 20 };
 
 /** Returns the code of a result. */
 export const codeOf = ({ meta }: Pick<Called, "meta">) => meta["skillet/code"];

@@ -47,7 +47,7 @@ exec "$@"\n`,
     "-y",
   ];
   const env = { PATH: "/usr/bin:/bin:/usr/sbin:/sbin", HOME: folder };
-  const { status, stderr } = spawnSync("unshare", args, { env, encoding: "utf8", timeout: 15_000 });
+  const { status, stderr } = spawnSync("unshare", args, { env, encoding: "utf8", timeout: 45_000 });
   return { status, stderr };
 }
 
