@@ -247,7 +247,7 @@ function isTorn({ text }: AuditFileLine): boolean {
 }
 
 /** Keys are sorted, so every line starts with one of these. */
-const LINE_STARTS = ["account", "approval", "at"].map((key) => `{"${key}":"`);
+const LINE_STARTS = ['{"account":"', '{"approval":"', '{"at":"'];
 
 function isLineStart(text: string): boolean {
   return LINE_STARTS.some((beginning) => text.startsWith(beginning) || beginning.startsWith(text));

@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Host } from "../config/host.ts";
-import { resolveReference } from "../config/key-types.ts";
 import type { ProviderSettings } from "../config/limits.ts";
-import { DEFAULT_SETTINGS, getSettingsRevision, type Settings } from "../config/settings.ts";
+import { DEFAULT_SETTINGS, getSettingsRevision, resolveReference, type Settings } from "../config/settings.ts";
 import { formatFix, getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";
 import type { Caller } from "../host/approval.ts";
 import type { Audit, Capabilities, CapabilityProvider, ProviderHealth, Vault } from "../host/capability-contract.ts";

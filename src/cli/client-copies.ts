@@ -14,8 +14,8 @@ import {
 import { type CopyRemoval, type CopyStep, prepareCopy } from "../remote/clients/skill-copies.ts";
 import { type Skill, stopsLoading } from "../skill/skill.ts";
 import { type Environment, formatHomePath } from "../skill/source/locations.ts";
-import { statIfExists } from "../skill/source/read-file.ts";
 import { type ClientCopy, type ClientCopyStore, hasOriginal } from "../store/copy-records.ts";
+import { statIfExists } from "../util/file-access.ts";
 import { compareText, findNearest, formatCount, quoteIfNeeded } from "../util/text.ts";
 import { type CommonOptions, EXIT } from "./command-context.ts";
 import {

@@ -4,13 +4,14 @@ import { formatTomlValue } from "../config/config-edit.ts";
 import { type ConfigEntry, formatKeyPath } from "../config/config-file.ts";
 import { CONFIG_KEYS, type ConfigKey } from "../config/config-keys.ts";
 import type { DiscoverResult } from "../config/discover.ts";
-import { isValueReference, resolveReference } from "../config/key-types.ts";
+import { isValueReference } from "../config/key-types.ts";
 import {
   type LiveProcess,
   listLiveProcesses,
   type ProcessKind,
   readConfigFingerprint,
 } from "../config/live-settings.ts";
+import { resolveReference } from "../config/settings.ts";
 import { FINDING_CODES } from "../errors/finding-codes.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { AuditEntry } from "../host/capability-contract.ts";

@@ -1,10 +1,10 @@
 import { formatProblem, SkillError } from "../errors/problem.ts";
 import { listLockedDirs, readLockedSkills, resolveSkillsDir, type SkillsDir } from "../remote/skills-dir.ts";
 import type { Environment } from "../skill/source/locations.ts";
-import { statIfExists } from "../skill/source/read-file.ts";
 import { recoverFolder } from "../store/atomic-folder.ts";
 import { type LockDifference, readLockFile } from "../store/lock-diff.ts";
 import type { LockedSkill } from "../store/lock-file.ts";
+import { statIfExists } from "../util/file-access.ts";
 import { compareText, findNearest, formatCount, truncateLine } from "../util/text.ts";
 import { formatSomeNames } from "./format.ts";
 import { type CommandIo, type Printer, printProblem, runInterruptible } from "./output.ts";

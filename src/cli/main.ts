@@ -1,10 +1,11 @@
+import { join } from "node:path";
 import { type Command, CommanderError } from "commander";
 import { type Problem, SkillError } from "../errors/problem.ts";
-import { closeMcpServers } from "../util/system.ts";
+import { readRegularText } from "../util/file-access.ts";
+import { closeMcpServers, getSkilletHome } from "../util/system.ts";
 import { quoteIfNeeded } from "../util/text.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
 import { EXIT, ReportedError } from "./command-context.ts";
-import { findDocsLinks } from "./docs-links.ts";
 import {
   type CommandIo,
   createPrinter,
@@ -285,4 +286,24 @@ const TYPED_OPTIONS: Readonly<Record<string, { name: string; hasValue?: boolean 
 
 function formatCommand(command: string, args: readonly string[]): string {
   return [command, ...args.map(quoteIfNeeded)].join(" ");
+}
+
+/**
+ * Returns the links to the pages of codes, if the user configured `docs.url`. A workspace cannot set it. Each command calls
+ * this first, so a configuration without the word costs one read.
+ */
+async function findDocsLinks(env: CommandIo["env"]): Promise<LinkOf | undefined> {
+  const path = join(getSkilletHome(env), "config.toml");
+  try {
+    if (!readRegularText(path, { limit: 1024 * 1024 }).includes("docs")) return undefined;
+  } catch {
+    return undefined; // The command reports a configuration that cannot be read.
+  }
+  const { readConfig } = await import("../config/config-file.ts");
+  const { ERROR_CODES } = await import("../errors/error-codes.ts");
+  const { entries } = await readConfig(path, "user");
+  const base = entries.find(({ row }) => row.path === "docs.url")?.value;
+  if (typeof base !== "string") return undefined;
+  const site = base.replace(/\/+$/, "");
+  return (code) => (Object.hasOwn(ERROR_CODES, code) ? `${site}/errors/${code}` : undefined);
 }

@@ -9,7 +9,6 @@ import {
   type ProviderValues,
   type ServerValues,
   type SkillValues,
-  type WORKSPACE_RULES,
 } from "./key-types.ts";
 import {
   type CapabilitySettings,
@@ -32,6 +31,7 @@ import type {
   PersonSettings,
   TenantSettings,
   WebSearchSettings,
+  WORKSPACE_RULES,
 } from "./settings.ts";
 
 export interface ConfigKey {

@@ -1,13 +1,9 @@
-import { readFileSync } from "node:fs";
-import { isAbsolute, join, resolve } from "node:path";
+import { isAbsolute } from "node:path";
 import { DISCLOSURE_MODES } from "../catalog/catalog.ts";
-import { getErrorMessage } from "../errors/problem.ts";
 import { MODEL_PROVIDERS, type ModelPrice, type ModelSettings } from "../host/model-contract.ts";
 import { ISOLATION_LEVELS } from "../host/sandbox-contract.ts";
 import { NPM_PACKAGE, PYTHON_PACKAGE, SYSTEM_PACKAGE_NAME } from "../skill/skill.ts";
 import type { RunRetention } from "../store/run-rules.ts";
-import { getUserHome } from "../util/system.ts";
-import type { Host } from "./host.ts";
 import {
   type CapabilitySettings,
   type CostCeilings,
@@ -115,13 +111,6 @@ export const KEY_TYPES = {
   ),
 } satisfies Record<string, KeyType>;
 
-/** Rules that decide whether a workspace's value applies, given the user's value or the default. */
-export const WORKSPACE_RULES = {
-  always: () => true,
-  "unless disabled": (_: unknown, ours: unknown) => ours !== false,
-  "only less": (theirs: unknown, ours: unknown) => ours === undefined || Number(theirs) < Number(ours),
-};
-
 function createTextType(is: (value: string) => boolean, description: string): KeyType {
   return { is: (value) => typeof value === "string" && is(value), description, read: (text) => text };
 }
@@ -224,28 +213,6 @@ export interface ProviderValues extends ProviderSettings {
   env: Map<string, string>;
 }
 
-export function createConfigValues(): ConfigValues {
-  return {
-    skills: new Map(),
-    defaults: {},
-    sources: new Map(),
-    disclosure: {},
-    sandbox: {},
-    scripts: {},
-    models: new Map(),
-    prices: new Map(),
-    tools: {},
-    mcp: new Map(),
-    serving: {},
-    limits: {},
-    runs: {},
-    engine: {},
-    docs: {},
-    providers: new Map(),
-    capabilities: {},
-  };
-}
-
 /** Returns the entry with this name, and creates it if it is missing. */
 export function getOrCreateEntry<T>(entries: Map<string, T>, name: string | undefined, create: () => T): T {
   const entry = entries.get(name ?? "") ?? create();
@@ -253,40 +220,7 @@ export function getOrCreateEntry<T>(entries: Map<string, T>, name: string | unde
   return entry;
 }
 
-const MAX_VALUE_BYTES = 64 * 1024;
-
 /** Returns true if a value is a reference: `env:NAME` or `file:PATH`. */
 export function isValueReference(value: unknown): boolean {
   return /^(?:env|file):./s.test(String(value));
-}
-
-/** Resolves a reference (`env:NAME`, `file:PATH`), or returns the value itself. */
-export function resolveReference(
-  written: string,
-  host: Pick<Host, "home" | "env">,
-  refuse: (why: string) => never,
-): string {
-  const [, kind, where = ""] = /^(env|file):(.+)$/s.exec(written) ?? [];
-  const value =
-    kind === "env" ? host.env?.[where] : kind === "file" ? readReferencedFile(where, host, refuse) : written;
-  if (value === undefined || value === "") return refuse(`its value, ${JSON.stringify(written)}, is empty or not set`);
-  if (value.includes("\0"))
-    return refuse("its value contains a NUL character, which is not allowed in an environment variable");
-  if (Buffer.byteLength(value) > MAX_VALUE_BYTES) return refuse("its value is larger than 64 KiB");
-  return value;
-}
-
-function readReferencedFile(
-  path: string,
-  { home, env }: Pick<Host, "home" | "env">,
-  refuse: (why: string) => never,
-): string {
-  const file = path.startsWith("~/")
-    ? join(getUserHome(env ?? {}), path.slice(2))
-    : resolve(home ?? getUserHome(env ?? {}), path);
-  try {
-    return readFileSync(file, "utf8").replace(/\r?\n$/, "");
-  } catch (error) {
-    return refuse(`${file} cannot be read: ${getErrorMessage(error)}`);
-  }
 }

@@ -10,7 +10,7 @@ import { formatProcessOwner, readLiveOwner } from "../store/locked-file.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { isInside } from "../util/safe-path.ts";
-import { readUptimeMs } from "../util/timeout.ts";
+import { readUptimeMs } from "../util/system.ts";
 import {
   type ConfigEntry,
   type ConfigFile,

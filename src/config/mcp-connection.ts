@@ -7,8 +7,7 @@ import { createRedactor, type Secrets } from "../util/redact.ts";
 import { endChild, getSkilletHome, getUserHome, packageVersion, registerChild } from "../util/system.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 import type { Host } from "./host.ts";
-import { resolveReference } from "./key-types.ts";
-import type { McpSettings } from "./settings.ts";
+import { type McpSettings, resolveReference } from "./settings.ts";
 
 /** An open connection to an MCP server. */
 export interface McpConnection {

@@ -1,13 +1,16 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
 import type { DisclosureMode } from "../catalog/catalog.ts";
+import { getErrorMessage } from "../errors/problem.ts";
 import type { ModelPrice, ModelSettings } from "../host/model-contract.ts";
 import { type Diagnostic, diagnose } from "../skill/skill.ts";
 import { type Environment, expandPath } from "../skill/source/locations.ts";
 import { DEFAULT_RUN_RETENTION, type RunRetention } from "../store/run-rules.ts";
 import { omitUndefined } from "../util/objects.ts";
-import { type ConfigEntry, type ConfigFile, type ConfigOwner, readConfig } from "./config-file.ts";
-import { type ConfigValues, createConfigValues, WORKSPACE_RULES } from "./key-types.ts";
+import { getUserHome } from "../util/system.ts";
+import type { ConfigEntry, ConfigFile, ConfigOwner } from "./config-file.ts";
+import type { Host } from "./host.ts";
+import type { ConfigValues } from "./key-types.ts";
 import {
   type CapabilitySettings,
   type CostCeilings,
@@ -226,8 +229,22 @@ export interface LoadedSettings {
 /** Reads the user's configuration, then the few keys that a workspace may set. Never throws: problems are diagnostics. */
 export async function loadSettings(around: Environment): Promise<LoadedSettings> {
   const files: ConfigFile[] = [];
-  for (const { path, owner } of listConfigFiles(around)) files.push(await readConfig(path, owner));
+  for (const { path, owner } of listConfigFiles(around)) files.push(await readConfigFile(path, owner));
   return mergeConfigFiles(files, around);
+}
+
+/** Reads one file. A missing one needs no parser and no table of keys. */
+async function readConfigFile(path: string, owner: ConfigOwner): Promise<ConfigFile> {
+  if (isMissingFile(path)) return { path, owner, exists: false, entries: [], findings: [], rejected: [] };
+  return (await import("./config-file.ts")).readConfig(path, owner);
+}
+
+function isMissingFile(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) === undefined;
+  } catch {
+    return false;
+  }
 }
 
 /** Returns the configuration files, the user's first. */
@@ -352,4 +369,66 @@ function resolveExtraSources(values: ConfigValues, around: Environment): ExtraSo
       { name, path: expandPath(path, around, around.skilletHome), ...(recursive === undefined ? {} : { recursive }) },
     ];
   });
+}
+
+/** Rules that decide whether a workspace's value applies, given the user's value or the default. */
+export const WORKSPACE_RULES = {
+  always: () => true,
+  "unless disabled": (_: unknown, ours: unknown) => ours !== false,
+  "only less": (theirs: unknown, ours: unknown) => ours === undefined || Number(theirs) < Number(ours),
+};
+
+export function createConfigValues(): ConfigValues {
+  return {
+    skills: new Map(),
+    defaults: {},
+    sources: new Map(),
+    disclosure: {},
+    sandbox: {},
+    scripts: {},
+    models: new Map(),
+    prices: new Map(),
+    tools: {},
+    mcp: new Map(),
+    serving: {},
+    limits: {},
+    runs: {},
+    engine: {},
+    docs: {},
+    providers: new Map(),
+    capabilities: {},
+  };
+}
+
+const MAX_VALUE_BYTES = 64 * 1024;
+
+/** Resolves a reference (`env:NAME`, `file:PATH`), or returns the value itself. */
+export function resolveReference(
+  written: string,
+  host: Pick<Host, "home" | "env">,
+  refuse: (why: string) => never,
+): string {
+  const [, kind, where = ""] = /^(env|file):(.+)$/s.exec(written) ?? [];
+  const value =
+    kind === "env" ? host.env?.[where] : kind === "file" ? readReferencedFile(where, host, refuse) : written;
+  if (value === undefined || value === "") return refuse(`its value, ${JSON.stringify(written)}, is empty or not set`);
+  if (value.includes("\0"))
+    return refuse("its value contains a NUL character, which is not allowed in an environment variable");
+  if (Buffer.byteLength(value) > MAX_VALUE_BYTES) return refuse("its value is larger than 64 KiB");
+  return value;
+}
+
+function readReferencedFile(
+  path: string,
+  { home, env }: Pick<Host, "home" | "env">,
+  refuse: (why: string) => never,
+): string {
+  const file = path.startsWith("~/")
+    ? join(getUserHome(env ?? {}), path.slice(2))
+    : resolve(home ?? getUserHome(env ?? {}), path);
+  try {
+    return readFileSync(file, "utf8").replace(/\r?\n$/, "");
+  } catch (error) {
+    return refuse(`${file} cannot be read: ${getErrorMessage(error)}`);
+  }
 }

@@ -4,11 +4,11 @@ import { type DiscoverOptions, resolveEnvironment } from "../config/discover.ts"
 import { SkillError } from "../errors/problem.ts";
 import { stopsLoading } from "../skill/skill.ts";
 import type { Environment } from "../skill/source/locations.ts";
-import { statIfExists } from "../skill/source/read-file.ts";
 import { recoverFolder } from "../store/atomic-folder.ts";
 import { type BlobCache, createBlobCache, listLockGrants } from "../store/lock-approval.ts";
 import { formatLockSource } from "../store/lock-diff.ts";
 import { LOCAL_SOURCE, type LockedSkill, type LockedSkills } from "../store/lock-file.ts";
+import { statIfExists } from "../util/file-access.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { type AdditionResult, type PlannedAddition, type ReviewOptions, reviewAndApply } from "./apply-additions.ts";
 import {

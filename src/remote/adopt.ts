@@ -7,7 +7,6 @@ import type { ScanFinding } from "../scan/rule.ts";
 import { scanSkill } from "../scan/scan.ts";
 import { type Skill, withBody } from "../skill/skill.ts";
 import { formatDisplayPath, listLocations } from "../skill/source/locations.ts";
-import { statIfExists } from "../skill/source/read-file.ts";
 import { copySkill, listCopiedFiles, type SkillCopy } from "../skill/source/skill-copy.ts";
 import { recoverFolder } from "../store/atomic-folder.ts";
 import { createAdoptedFolders } from "../store/copy-records.ts";
@@ -23,7 +22,7 @@ import {
   readFileTree,
 } from "../store/lock-file.ts";
 import { replaceFile, withFileLock } from "../store/locked-file.ts";
-import { findForeignFile } from "../util/file-access.ts";
+import { findForeignFile, statIfExists } from "../util/file-access.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
 import { compareText, quoteIfNeeded } from "../util/text.ts";

@@ -4,7 +4,6 @@ import { type DiscoverOptions, resolveEnvironment } from "../config/discover.ts"
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath, listLocations } from "../skill/source/locations.ts";
-import { statIfExists } from "../skill/source/read-file.ts";
 import { applyFolderChange, type FolderChange, SkillInstallationError } from "../store/atomic-folder.ts";
 import { createAdoptedFolders } from "../store/copy-records.ts";
 import { createBlobCache, listEntryDigests } from "../store/lock-approval.ts";
@@ -29,7 +28,7 @@ import {
 } from "../store/lock-file.ts";
 import { formatProcessOwner, readLiveOwner } from "../store/locked-file.ts";
 import { createOwnFolders } from "../store/own-folders.ts";
-import { removeFolderTree } from "../util/file-access.ts";
+import { removeFolderTree, statIfExists } from "../util/file-access.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
 import { compareText, formatNumber } from "../util/text.ts";
 import { resolveClientTarget } from "./clients/native-clients.ts";

@@ -1,7 +1,7 @@
 import { globToPattern } from "../util/glob.ts";
 import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { isWithinOneEdit, truncateLine } from "../util/text.ts";
-import { COMMON_EXTENSIONS, COMMON_FOLDERS, isCommonWord, isFunctionWord } from "./common-words.ts";
+import { isCommonExtension, isCommonFolder, isCommonWord, isFunctionWord } from "./common-words.ts";
 import type { ReportProblem } from "./manifest.ts";
 import type { Triggers } from "./manifest-fields.ts";
 import { analyzePattern, type PatternFacts } from "./pattern-parser.ts";
@@ -169,11 +169,11 @@ export function isCommonPattern(needs: PatternFacts["needs"]): boolean {
 export function isBroadGlob(glob: string): boolean {
   const folders = glob.replaceAll("\\", "/").split("/");
   const file = folders.pop() ?? "";
-  if (!folders.every((folder) => /^[*.]*$/.test(folder) || COMMON_FOLDERS.has(folder.toLowerCase()))) return false;
+  if (!folders.every((folder) => /^[*.]*$/.test(folder) || isCommonFolder(folder.toLowerCase()))) return false;
   const [isWild, extension = "*"] = /^\*+(?:\.(.+))?$/.exec(file) ?? [];
   if (!isWild) return false;
   const extensions = extension.replace(/^\{(.*)\}$/, "$1").split(",");
-  return extensions.every((one) => COMMON_EXTENSIONS.has(one.trim().toLowerCase()));
+  return extensions.every((one) => isCommonExtension(one.trim().toLowerCase()));
 }
 
 interface PhraseStats {

@@ -1,6 +1,6 @@
 import { realpathSync } from "node:fs";
 import { basename, join } from "node:path";
-import { statIfExists } from "../skill/source/read-file.ts";
+import { statIfExists } from "../util/file-access.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { isInside } from "../util/safe-path.ts";
 import { compareText } from "../util/text.ts";

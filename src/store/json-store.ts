@@ -19,8 +19,8 @@ import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts"
 import { renameFormerFields } from "../errors/renamed-names.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { isJsonObject } from "../util/objects.ts";
+import { readUptimeMs } from "../util/system.ts";
 import { shortHash } from "../util/text.ts";
-import { readUptimeMs } from "../util/timeout.ts";
 import { replaceFile, withFileLock } from "./locked-file.ts";
 
 /** A JSON file in the user's folder with entries by name or path. */

@@ -5,8 +5,8 @@ import type { Skill } from "../skill/skill.ts";
 import type { CopiedFile, SkillCopy } from "../skill/source/skill-copy.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { getParentFolder } from "../util/safe-path.ts";
+import { readUptimeMs } from "../util/system.ts";
 import { compareText, shortHash } from "../util/text.ts";
-import { readUptimeMs } from "../util/timeout.ts";
 import {
   hashSha256,
   isLockedRegularFile,

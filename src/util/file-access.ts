@@ -12,6 +12,7 @@ import {
   renameSync,
   rmSync,
   type Stats,
+  statSync,
 } from "node:fs";
 import { join } from "node:path";
 
@@ -197,4 +198,55 @@ export function readTextOrNone(file: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Detects that a file changed, without reading it. */
+export interface FileFingerprint {
+  mtimeMs: number;
+  size: number;
+  ino: number;
+}
+
+/** Decodes UTF-16 text, or returns undefined if the file is not UTF-16. */
+export function decodeUtf16(bytes: Uint8Array): string | undefined {
+  const label = detectUtf16(bytes);
+  return label ? new TextDecoder(label).decode(bytes) : undefined;
+}
+
+/** Returns the stats of a path, or undefined if it does not exist or a parent folder is not readable. */
+export function statIfExists(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+}
+
+export function createFileFingerprint(stats: Stats): FileFingerprint {
+  return { mtimeMs: stats.mtimeMs, size: stats.size, ino: stats.ino };
+}
+
+export function isSameFingerprint(a: FileFingerprint, b: FileFingerprint): boolean {
+  return a.mtimeMs === b.mtimeMs && a.size === b.size && a.ino === b.ino;
+}
+
+/** Formats an identity of a file without reading it. */
+export function formatFileId({ ino, size, mtimeMs }: FileFingerprint): string {
+  return `${ino}:${size}:${mtimeMs}`;
+}
+
+/** Returns true if the file at a path is not the one that was found, because it was or is a symlink. */
+export function isLinkedFile(path: string, { ino }: FileFingerprint): boolean {
+  try {
+    return lstatSync(path).ino !== ino;
+  } catch {
+    return true; // It was removed, or is no longer accessible.
+  }
+}
+
+export function detectUtf16(bytes: Uint8Array): "utf-16le" | "utf-16be" | undefined {
+  const start = Buffer.from(bytes.subarray(0, 4)).toString("hex");
+  // Without a byte order mark, the dashes of the first line indicate the encoding.
+  if (start.startsWith("fffe") || start === "2d002d00") return "utf-16le";
+  return start.startsWith("feff") || start === "002d002d" ? "utf-16be" : undefined;
 }

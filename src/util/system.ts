@@ -207,3 +207,8 @@ export function onMcpShutdown(close: () => Promise<void>): void {
 export async function closeMcpServers(): Promise<void> {
   await Promise.all([...CLOSERS].map((close) => close()));
 }
+
+/** Returns the milliseconds since the process started, independent of the system clock. Loading `performance` would add 4 ms to the start. */
+export function readUptimeMs(): number {
+  return process.uptime() * 1000;
+}

@@ -21,11 +21,6 @@ export function startPausableTimer(ms: number, onTime: () => void, waited: () =>
   return () => clearTimeout(timer);
 }
 
-/** Returns the milliseconds since the process started, independent of the system clock. Loading `performance` would add 4 ms to the start. */
-export function readUptimeMs(): number {
-  return process.uptime() * 1000;
-}
-
 /** The abort reason of a time limit: that of the run itself, or of an outer run. */
 export class TimeLimitError extends SkillError {
   readonly seconds: number;

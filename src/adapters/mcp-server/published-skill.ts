@@ -6,8 +6,7 @@ import { parseMarkdownDocument, parseYamlDocument, type SkillDocument, validateS
 import { findFrontmatter, trimBody } from "../../skill/frontmatter.ts";
 import { readSimpleYaml, renderDocument } from "../../skill/frontmatter-yaml.ts";
 import { isPrivateFile, MAX_NAME_LENGTH, type Skill, type SkillFile, STANDARD_NAME } from "../../skill/skill.ts";
-import { FileSkill } from "../../skill/source/file-skill.ts";
-import { readSkillText } from "../../skill/source/read-file.ts";
+import { FileSkill, readSkillText } from "../../skill/source/file-skill.ts";
 import { listSkillFiles, readSkillFile, withOwnFile } from "../../skill/source/skill-files.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { compareText, formatCount, shortHash, truncateLine } from "../../util/text.ts";

@@ -11,9 +11,9 @@ import {
 import type { Session } from "../../agent/session/session.ts";
 import { isPrivateFile, type Skill } from "../../skill/skill.ts";
 import { FileSkill } from "../../skill/source/file-skill.ts";
-import { statIfExists } from "../../skill/source/read-file.ts";
 import { RemoteSkill } from "../../skill/source/remote-skill.ts";
 import { isFolderReplaced } from "../../skill/source/skill-files.ts";
+import { statIfExists } from "../../util/file-access.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { compareText, formatCount, formatNumber, truncateLine } from "../../util/text.ts";
 import { escapeLine, findInvisible, sanitizeLine } from "../../util/untrusted-text.ts";

@@ -1,5 +1,5 @@
 import type { Host } from "../../config/host.ts";
-import { resolveReference } from "../../config/key-types.ts";
+import { resolveReference } from "../../config/settings.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import {
   type AiSdkModel,
@@ -47,7 +47,10 @@ export interface ModelAlias {
 export async function resolveModel(host: Host, wanted: string | undefined): Promise<ResolvedModel> {
   // `inherit` is left over if no caller passed on its model.
   const asked = wanted === undefined || wanted === "" || wanted === "inherit" ? DEFAULT_ALIAS : wanted;
-  const known = listConfiguredModels(host).get(asked) ?? findQualifiedModel(host, asked);
+  const known =
+    listConfiguredModels(host).get(asked) ??
+    findQualifiedModel(host, asked) ??
+    (asked === RUNBOOK_NAME ? createRunbookChoice(asked) : undefined); // Other names may need a request to Ollama.
   if (known) return { model: await known.open(), alias: known.alias, warnings: [] };
   const all = await listModelChoices(host);
   const found = all.get(asked) ?? all.get(DEFAULT_ALIAS);

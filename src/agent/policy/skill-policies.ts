@@ -6,16 +6,9 @@ import type { HostPolicy, PolicyPurpose } from "../../host/approval.ts";
 import { resolveEntryTool, toDottedToolName } from "../../skill/clients.ts";
 import { readRequirements, type Skill } from "../../skill/skill.ts";
 import { detectInterpreter, FALLBACK_PROGRAMS } from "../../skill/skill-code.ts";
-import { quoteIfNeeded, truncateLine } from "../../util/text.ts";
+import { formatCount, quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import {
-  capabilityPolicy,
-  formatSkillTable,
-  lockPolicy,
-  secretPolicy,
-  trustPolicy,
-  variablePolicy,
-} from "./trust-policy.ts";
+import { capabilityPolicy, formatSkillTable, secretPolicy, trustPolicy, variablePolicy } from "./trust-policy.ts";
 
 /**
  * The reason why a skill may not be used. `access`: it is hidden and refused. `system`: this machine cannot run it, so it is not
@@ -361,4 +354,26 @@ function getScriptProgram(path: string): string | undefined {
 
 function createSystemDenial(code: ErrorCode, message: string, fix: string, commands?: readonly string[]): Denial {
   return { code, kind: "system", message, fix, ...(commands ? { commands } : {}) };
+}
+
+/** Denies an added skill that differs from the lock file. Its text is not even read out until the user has reviewed it. */
+function lockPolicy(skill: Skill, host: Host): Denial | undefined {
+  const state = host.trust?.getLockState(skill);
+  if (state?.is === "unknown") {
+    const { problem } = state;
+    return {
+      ...pickProblem(problem),
+      kind: "access",
+      message: `Skill '${skill.name}' is not used: ${problem.message}`,
+    };
+  }
+  if (state?.is !== "changed") return undefined;
+  // A model may read this message: it contains no names of files that the user has not reviewed.
+  return {
+    code: "changed",
+    kind: "access",
+    message: `Skill '${skill.name}' differs from the added version: ${formatCount(state.changes.length, "file")} changed`,
+    fix: "review the difference and accept or reject it",
+    commands: [`skillet trust ${quoteIfNeeded(skill.name)}`],
+  };
 }

@@ -1,13 +1,13 @@
 import { dirname, join } from "node:path";
 import type { Host } from "../../config/host.ts";
-import { type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
+import { type Problem, SkillError } from "../../errors/problem.ts";
 import { findVariableProblem, listDeclaredVariables, type Skill, type SkillFile } from "../../skill/skill.ts";
-import { statIfExists } from "../../skill/source/read-file.ts";
 import { copySkillFolder } from "../../skill/source/skill-copy.ts";
 import { listSkillFiles } from "../../skill/source/skill-files.ts";
 import type { OwnRefusal } from "../../store/own-folders.ts";
 import { getSkillLocation, needsSecretGrant, type SecretOwner } from "../../store/trust.ts";
-import { formatCount, quoteIfNeeded, truncateLine } from "../../util/text.ts";
+import { statIfExists } from "../../util/file-access.ts";
+import { quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import type { Denial, Policy } from "./skill-policies.ts";
 
@@ -54,28 +54,6 @@ const OWN_REFUSAL_REASONS: Record<OwnRefusal["why"], string> = {
   special: "FILE is not a plain file",
   nested: "FILE is its own git repository",
   unreadable: "FILE",
-};
-
-/** Denies an added skill that differs from the lock file. Its text is not even read out until the user has reviewed it. */
-export const lockPolicy: Policy = (skill, host) => {
-  const state = host.trust?.getLockState(skill);
-  if (state?.is === "unknown") {
-    const { problem } = state;
-    return {
-      ...pickProblem(problem),
-      kind: "access",
-      message: `Skill '${skill.name}' is not used: ${problem.message}`,
-    };
-  }
-  if (state?.is !== "changed") return undefined;
-  // A model may read this message: it contains no names of files that the user has not reviewed.
-  return {
-    code: "changed",
-    kind: "access",
-    message: `Skill '${skill.name}' differs from the added version: ${formatCount(state.changes.length, "file")} changed`,
-    fix: "review the difference and accept or reject it",
-    commands: [`skillet trust ${quoteIfNeeded(skill.name)}`],
-  };
 };
 
 /** Quotes a path, with the home folder as `~`, which a shell expands only outside quotes. */

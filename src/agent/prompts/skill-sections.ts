@@ -6,9 +6,9 @@ import { defineSkill } from "../../skill/define-skill.ts";
 import { renderSkillMd } from "../../skill/frontmatter-yaml.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { readInstructions } from "../../skill/source/file-skill.ts";
-import { createFileFingerprint, isSameFingerprint, statIfExists } from "../../skill/source/read-file.ts";
 import { type FolderSkill, readFolderSkill } from "../../skill/source/read-skill.ts";
 import { listSkillFiles } from "../../skill/source/skill-files.ts";
+import { createFileFingerprint, isSameFingerprint, statIfExists } from "../../util/file-access.ts";
 import { freezeObject } from "../../util/objects.ts";
 import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
 import {

@@ -1,5 +1,5 @@
 import { type Host, notifyHost } from "../../config/host.ts";
-import { resolveReference } from "../../config/key-types.ts";
+import { resolveReference } from "../../config/settings.ts";
 import { type Problem, pickProblem } from "../../errors/problem.ts";
 import type { SkillEvent } from "../../host/events.ts";
 import type { Message } from "../../host/model-contract.ts";

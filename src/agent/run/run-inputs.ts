@@ -1,6 +1,6 @@
 import type { Host } from "../../config/host.ts";
-import { resolveReference } from "../../config/key-types.ts";
 import type { CostCeilings } from "../../config/limits.ts";
+import { resolveReference } from "../../config/settings.ts";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import { findSchemaProblem, formatInvalidInput } from "../../host/json-schema.ts";
 import { listDeclaredVariables, type Skill } from "../../skill/skill.ts";

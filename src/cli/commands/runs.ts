@@ -2,7 +2,7 @@ import { loadSettings } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import type { JournalLine } from "../../store/journal.ts";
-import { RUN_STATES, type RunState, type RunSummary } from "../../store/run-rules.ts";
+import { RUN_STATES, type RunSummary } from "../../store/run-rules.ts";
 import {
   createRunReport,
   createTimeline,
@@ -149,25 +149,26 @@ function printNoRuns(io: CommandIo): void {
 }
 
 /** The values of `--state`: a state, or an outcome. */
-const STATE_FILTERS: Readonly<Record<string, (run: RunSummary) => boolean>> = {
-  ...Object.fromEntries(RUN_STATES.map((state: RunState) => [state, (run: RunSummary) => run.state === state])),
-  done: ({ state, end }) => state === "ended" && end?.isError === false,
-  failed: ({ state, end }) => state === "ended" && end?.isError === true,
-};
+const STATE_FILTERS: readonly string[] = [...RUN_STATES, "done", "failed"];
 
 function createRunFilter({ state, skill, user, since }: RunsOptions): (run: RunSummary) => boolean {
-  const isChosen = state === undefined ? () => true : STATE_FILTERS[state];
-  if (!isChosen) {
-    const meant = findNearest(state ?? "", Object.keys(STATE_FILTERS));
-    const fix = meant ? `did you mean ${meant}?` : `states: ${Object.keys(STATE_FILTERS).join(", ")}`;
+  if (state !== undefined && !STATE_FILTERS.includes(state)) {
+    const meant = findNearest(state, STATE_FILTERS);
+    const fix = meant ? `did you mean ${meant}?` : `states: ${STATE_FILTERS.join(", ")}`;
     throw new SkillError("usage", { message: `Unknown state "${state}" in --state`, fix });
   }
   const from = since === undefined ? 0 : parseSince(since).getTime();
   return (run) =>
-    isChosen(run) &&
+    (state === undefined || hasState(run, state)) &&
     (skill === undefined || formatRunSubject(run) === skill) &&
     (user === undefined || run.caller?.userId === user) &&
     Date.parse(run.at) >= from;
+}
+
+/** Contract: `wanted` is one of `STATE_FILTERS`. */
+function hasState({ state, end }: RunSummary, wanted: string): boolean {
+  if (wanted !== "done" && wanted !== "failed") return state === wanted;
+  return state === "ended" && end?.isError === (wanted === "failed");
 }
 
 export function parseCountOption(option: string, given: string): number {

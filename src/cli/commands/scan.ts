@@ -11,10 +11,9 @@ import { type Diagnostic, type Finding, type LoadedSkills, stopsLoading } from "
 import { createDirectorySource } from "../../skill/source/directory-source.ts";
 import { isSkillsFolder } from "../../skill/source/find-skills.ts";
 import { type Environment, formatDisplayPath } from "../../skill/source/locations.ts";
-import { createOpenFinding } from "../../skill/source/read-file.ts";
 import { readCandidate, readFolderSkill, readNestedSkills } from "../../skill/source/read-skill.ts";
 import type { CopiedFile } from "../../skill/source/skill-copy.ts";
-import { listFiles, MAX_RESOURCE_BYTES } from "../../skill/source/skill-files.ts";
+import { createOpenFinding, listFiles, MAX_RESOURCE_BYTES } from "../../skill/source/skill-files.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { readFileInside } from "../../util/safe-path.ts";
 import { compareText, formatCount, formatNumber } from "../../util/text.ts";

@@ -12,7 +12,8 @@ import { createServedCaller, createTenantGate, getPersonFolder } from "../../ada
 import { SERVER_TOOLS } from "../../adapters/mcp-server/server-tools.ts";
 import { createAuditLog } from "../../capabilities/audit-log.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { isValueReference, resolveReference } from "../../config/key-types.ts";
+import { isValueReference } from "../../config/key-types.ts";
+import { resolveReference } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
 import type { Caller } from "../../host/approval.ts";
 import type { Audit, AuditEntry } from "../../host/capability-contract.ts";

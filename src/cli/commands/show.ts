@@ -18,8 +18,8 @@ import {
 } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
-import { statIfExists } from "../../skill/source/read-file.ts";
 import { RemoteSkill } from "../../skill/source/remote-skill.ts";
+import { statIfExists } from "../../util/file-access.ts";
 import { estimateTokens, formatCount, truncateLine } from "../../util/text.ts";
 import { formatEnableCommand, formatGrantCommand, formatProviderOrigin, readHolding } from "../capability-providers.ts";
 import {

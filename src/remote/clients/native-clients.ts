@@ -13,9 +13,9 @@ import {
   resolveUserFolder,
   type SkillClient,
 } from "../../skill/source/locations.ts";
-import { statIfExists } from "../../skill/source/read-file.ts";
 import { type ClientCopy, type ClientCopyStore, hasOriginal } from "../../store/copy-records.ts";
 import { hashFolder } from "../../store/folder-copy.ts";
+import { statIfExists } from "../../util/file-access.ts";
 import { isInside, resolveRealPath } from "../../util/safe-path.ts";
 import { findNearest } from "../../util/text.ts";
 import type { CopyStatus } from "./skill-copies.ts";

@@ -14,6 +14,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import type { FindingCode } from "../../errors/finding-codes.ts";
 import { getErrnoCode, getErrorMessage } from "../../errors/problem.ts";
 import { diffLines } from "../../util/diff.ts";
+import { createFileFingerprint, decodeUtf16, statIfExists } from "../../util/file-access.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { formatCount } from "../../util/text.ts";
 import { parseMarkdownDocument, parseYamlDocument, validateSkill } from "../document.ts";
@@ -21,6 +22,7 @@ import { fixDocument } from "../fix-document.ts";
 import { lintDocument } from "../lint.ts";
 import { type Manifest, readManifest } from "../manifest.ts";
 import { type Diagnostic, diagnose, type Finding, hasErrors, type Profile } from "../skill.ts";
+import { type FileText, readSkillText } from "./file-skill.ts";
 import {
   createNestedFindings,
   findNestedCandidates,
@@ -29,16 +31,8 @@ import {
   isSkillsFolder,
   type SkillCandidate,
 } from "./find-skills.ts";
-import {
-  createFileFingerprint,
-  createOpenFinding,
-  decodeUtf16,
-  type FileText,
-  readSkillText,
-  statIfExists,
-} from "./read-file.ts";
 import { isLinkedElsewhere, isUnrelatedFile, redactFindings } from "./read-skill.ts";
-import { createTargetFinder, listFiles } from "./skill-files.ts";
+import { createOpenFinding, createTargetFinder, listFiles } from "./skill-files.ts";
 
 export interface CheckSkillsOptions {
   profile?: Profile;

@@ -1,7 +1,14 @@
 import { closeSync, existsSync, lstatSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { FINDING_CODES } from "../../errors/finding-codes.ts";
-import { readRegularText } from "../../util/file-access.ts";
+import {
+  createFileFingerprint,
+  type FileFingerprint,
+  formatFileId,
+  isLinkedFile,
+  readRegularText,
+  statIfExists,
+} from "../../util/file-access.ts";
 import { type FolderId, getFolderId, resolvePath, statFolderId, statLinkedFolderId } from "../../util/safe-path.ts";
 import { packageVersion } from "../../util/system.ts";
 import { compareText, shortHash } from "../../util/text.ts";
@@ -18,7 +25,6 @@ import {
 } from "../skill.ts";
 import { FileSkill } from "./file-skill.ts";
 import { createNestedFindings, findSkillCandidates, type SkillCandidate } from "./find-skills.ts";
-import { createFileFingerprint, type FileFingerprint, formatFileId, isLinkedFile, statIfExists } from "./read-file.ts";
 import { checkSharedFile, type FolderSnapshot } from "./skill-files.ts";
 
 export interface DirectoryOptions {

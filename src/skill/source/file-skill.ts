@@ -1,6 +1,14 @@
-import { existsSync } from "node:fs";
+import { isUtf8 } from "node:buffer";
+import { closeSync, constants, existsSync, fstatSync, openSync, readSync } from "node:fs";
 import { FINDING_CODES } from "../../errors/finding-codes.ts";
 import { SkillError } from "../../errors/problem.ts";
+import {
+  createFileFingerprint,
+  detectUtf16,
+  type FileFingerprint,
+  isSameFingerprint,
+  statIfExists,
+} from "../../util/file-access.ts";
 import { createJsonObject, isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { type ExpectedFolder, readFileInside } from "../../util/safe-path.ts";
 import { hashNumber } from "../../util/text.ts";
@@ -8,13 +16,7 @@ import { findFrontmatter, trimBody } from "../frontmatter.ts";
 import { type Manifest, readManifest } from "../manifest.ts";
 import type { FileList, Finding, Skill, SkillFile, SkillFingerprint, SkillOrigin } from "../skill.ts";
 import {
-  createFileFingerprint,
-  type FileFingerprint,
-  isSameFingerprint,
-  readSkillText,
-  statIfExists,
-} from "./read-file.ts";
-import {
+  createOpenFinding,
   type FolderSnapshot,
   getExpectedFolder,
   isFolderReplaced,
@@ -254,4 +256,83 @@ const MAX_QUERIES_BYTES = 1024 * 1024;
 // By the query itself: adding an entry to the file does not move others between the sets.
 function isHeldOutQuery(query: string): boolean {
   return hashNumber(query) % 10 >= 6;
+}
+
+export type FileText = { text: string; stamp: FileFingerprint; findings: Finding[] } | { finding: Finding };
+
+const MAX_FILE_BYTES = 1024 * 1024;
+
+/** Reads a skill file as text. */
+export function readSkillText(path: string): FileText {
+  return withOpenFile(path, (fd, stamp) => {
+    const bytes = readFileBytes(fd, stamp.size);
+    const finding = checkEncoding(bytes);
+    if (finding) return { finding };
+    const findings: Finding[] = isUtf8(bytes)
+      ? []
+      : [{ code: "body-encoding", message: "the instructions are not UTF-8 text" }];
+    return { text: bytes.toString("utf8"), stamp, findings };
+  });
+}
+
+export const HEAD_BYTES = 4096;
+// A normal open would block forever on a pipe without a writer.
+const OPEN_FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
+/** Opens a regular file within the size limit, and closes it afterwards. */
+export function withOpenFile<T>(
+  path: string,
+  use: (fd: number, stamp: FileFingerprint) => T,
+): T | { finding: Finding } {
+  let fd: number;
+  try {
+    fd = openSync(path, OPEN_FLAGS);
+  } catch (error) {
+    return { finding: createOpenFinding(error) };
+  }
+  try {
+    const stats = fstatSync(fd);
+    if (!stats.isFile()) return { finding: { code: "not-a-file", message: "is not a regular file" } };
+    if (stats.size > MAX_FILE_BYTES) {
+      return { finding: { code: "file-too-large", message: `has ${stats.size} bytes, more than ${MAX_FILE_BYTES}` } };
+    }
+    return use(fd, createFileFingerprint(stats));
+  } catch (error) {
+    return { finding: createOpenFinding(error) };
+  } finally {
+    closeSync(fd);
+  }
+}
+
+const headBuffer = Buffer.allocUnsafe(HEAD_BYTES);
+
+/** Contract: the bytes of a head are valid until the next call. */
+export function readFileBytes(fd: number, length: number): Buffer {
+  const into = length <= HEAD_BYTES ? headBuffer : Buffer.allocUnsafe(length);
+  let total = 0;
+  while (total < length) {
+    const read = readSync(fd, into, total, length - total, total);
+    if (read === 0) break;
+    total += read;
+  }
+  return into.subarray(0, total);
+}
+
+/** Reports if the part with the frontmatter is not UTF-8. The instructions are checked when they are read. */
+export function checkEncoding(bytes: Buffer): Finding | undefined {
+  if (detectUtf16(bytes)) return { code: "not-utf8", message: "is UTF-16 text, not UTF-8" };
+  const whole = bytes.subarray(0, findCharacterBoundary(bytes));
+  if (isUtf8(whole)) return undefined;
+  const frame = findFrontmatter(whole.toString("utf8"));
+  const frontmatter = "start" in frame ? frame.text.slice(0, frame.end) : frame.text;
+  if (!frontmatter.includes("\ufffd")) return undefined;
+  return { code: "not-utf8", message: frontmatter.includes("\0") ? "is not text" : "is not UTF-8 text" };
+}
+
+/** Returns the index at which a head can be cut without splitting a character. */
+function findCharacterBoundary(bytes: Buffer): number {
+  if (bytes.length < HEAD_BYTES) return bytes.length;
+  let end = bytes.length;
+  while (end > bytes.length - 4 && ((bytes[end - 1] ?? 0) & 0xc0) === 0x80) end--;
+  return ((bytes[end - 1] ?? 0) & 0x80) === 0 ? end : end - 1;
 }

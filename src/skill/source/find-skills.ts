@@ -1,12 +1,14 @@
 import { type Dirent, existsSync, readdirSync, realpathSync, type Stats, statSync } from "node:fs";
 import { getErrnoCode } from "../../errors/problem.ts";
+import { statIfExists } from "../../util/file-access.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { compareText } from "../../util/text.ts";
 import { findFrontmatter, type SkillForm } from "../frontmatter.ts";
 import type { Finding } from "../skill.ts";
 import type { DiscoveryCache, FolderListing } from "./directory-source.ts";
-import { createOpenFinding, HEAD_BYTES, readFileBytes, statIfExists, withOpenFile } from "./read-file.ts";
+import { HEAD_BYTES, readFileBytes, withOpenFile } from "./file-skill.ts";
 import {
+  createOpenFinding,
   type FolderSnapshot,
   findNestedFolders,
   findSampleFolder,

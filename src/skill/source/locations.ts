@@ -1,13 +1,12 @@
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { readRegularText } from "../../util/file-access.ts";
+import { readRegularText, statIfExists } from "../../util/file-access.ts";
 import { getPathBelow, isInside, joinBelow } from "../../util/safe-path.ts";
 import { packageRoot } from "../../util/system.ts";
 import { compareText } from "../../util/text.ts";
 import { CLIENTS, type UserFolder } from "../clients.ts";
 import type { SkillScope } from "../skill.ts";
 import { isSkillsFolder } from "./find-skills.ts";
-import { statIfExists } from "./read-file.ts";
 import { SKIPPED_FOLDERS } from "./skill-files.ts";
 
 export type { UserFolder };

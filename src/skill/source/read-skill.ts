@@ -1,6 +1,7 @@
 import { fstatSync, lstatSync, realpathSync, type Stats } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { FINDING_CODES } from "../../errors/finding-codes.ts";
+import { type FileFingerprint, formatFileId, isLinkedFile } from "../../util/file-access.ts";
 import type { JsonObject } from "../../util/objects.ts";
 import {
   parseFrontmatterDocument,
@@ -22,17 +23,8 @@ import {
   type SkillOrigin,
 } from "../skill.ts";
 import { type CachedFile, identifyFolder } from "./directory-source.ts";
-import { FileSkill } from "./file-skill.ts";
+import { checkEncoding, FileSkill, HEAD_BYTES, readFileBytes, withOpenFile } from "./file-skill.ts";
 import { createNestedFindings, findNestedCandidates, type SkillCandidate } from "./find-skills.ts";
-import {
-  checkEncoding,
-  type FileFingerprint,
-  formatFileId,
-  HEAD_BYTES,
-  isLinkedFile,
-  readFileBytes,
-  withOpenFile,
-} from "./read-file.ts";
 import { checkReplacedFile, checkSharedFile } from "./skill-files.ts";
 
 export interface FolderSkill {

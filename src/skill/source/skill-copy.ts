@@ -3,8 +3,13 @@ import { formatNumber } from "../../util/text.ts";
 import { findFrontmatter } from "../frontmatter.ts";
 import { toSkillMd } from "../frontmatter-yaml.ts";
 import { type FileList, type Skill, type SkillFile, withBody } from "../skill.ts";
-import { createReplacedFolderError, createUnlistedFileError, readInstructions } from "./file-skill.ts";
-import { readFileBytes, withOpenFile } from "./read-file.ts";
+import {
+  createReplacedFolderError,
+  createUnlistedFileError,
+  readFileBytes,
+  readInstructions,
+  withOpenFile,
+} from "./file-skill.ts";
 import { listSkillFiles, readSkillFile, withOwnFile } from "./skill-files.ts";
 
 export interface CopiedFile {

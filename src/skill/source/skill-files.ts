@@ -12,6 +12,8 @@ import {
   statSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { getErrnoCode, getErrorMessage } from "../../errors/problem.ts";
+import { createFileFingerprint, formatFileId, statIfExists } from "../../util/file-access.ts";
 import {
   type ExpectedFolder,
   type FileBytes,
@@ -27,7 +29,6 @@ import { compareText } from "../../util/text.ts";
 import type { FindTarget } from "../lint.ts";
 import type { FileList, Finding, Skill, SkillFile, SkillOrigin } from "../skill.ts";
 import type { DiscoveryCache } from "./directory-source.ts";
-import { createFileFingerprint, createOpenFinding, formatFileId, statIfExists } from "./read-file.ts";
 
 const MAX_FILES = 2000;
 const MAX_DEPTH = 16;
@@ -429,4 +430,20 @@ function listSubfolders(folder: string): { folders: string[]; isSkill: boolean; 
     else if (name === EVALS_FOLDER) hasEvalsLink = true;
   }
   return { folders: folders.length > 1 ? folders.sort(compareText) : folders, isSkill, hasEvalsLink };
+}
+
+/** Creates the finding for a file or folder that could not be opened. */
+export function createOpenFinding(error: unknown): Finding {
+  switch (getErrnoCode(error)) {
+    case "ENOENT":
+      return { code: "not-found", message: "does not exist" };
+    case "ELOOP":
+      return { code: "symlink-loop", message: "is a symlink to itself" };
+    case "ENXIO":
+      return { code: "not-a-file", message: "is not a regular file" };
+    case "ENOTDIR":
+      return { code: "not-a-folder", message: "is not a folder" };
+    default:
+      return { code: "unreadable", message: `cannot be read: ${getErrorMessage(error)}` };
+  }
 }

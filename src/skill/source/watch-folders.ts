@@ -1,8 +1,8 @@
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, parse, sep } from "node:path";
+import { statIfExists } from "../../util/file-access.ts";
 import { getPathBelow, isInside } from "../../util/safe-path.ts";
 import { detectFlatForm, isUsualDocument } from "./find-skills.ts";
-import { statIfExists } from "./read-file.ts";
 import { findSampleFolder, SKIPPED_FOLDERS } from "./skill-files.ts";
 
 export interface Watcher {
