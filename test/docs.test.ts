@@ -28,6 +28,27 @@ async function commandsBelow(path: readonly string[]): Promise<string[]> {
   return names.flatMap((name, index) => [[...path, name].join(" "), ...(inner[index] ?? [])]);
 }
 
+/** What a person asks in the first ten minutes, and the sentences that answer it. */
+const QUESTIONS: Readonly<Record<string, readonly RegExp[]>> = {
+  "what is it?": [/The toolkit for \*\*Agent Skills\*\* \(folders with a `SKILL\.md`\)/],
+  "who is it for?": [/## You use agents/, /## You write skills/, /## You build agents/, /## You run skills for a team/],
+  "how do I install it?": [/npm ci && npm start/, /npm install --global \./, /Node 20 or newer, and npm/],
+  "how do I fix a skill that does not load?": [/skillet check --fix/, /`skillet list --all` shows it with the reason/],
+  "how do I give it to Claude Code?": [/skillet connect claude/],
+  "what is sandboxed, and what is not?": [/\*\*Sandboxed:\*\* scripts/, /\*\*Not sandboxed:\*\* TypeScript tools/],
+  "what does it cost?": [/is free, under the MIT license/, /You pay only your model provider/, /No API key is needed/],
+  "how does it compare to `npx skills`?": [
+    /\| \| skillet \| `npx skills` \| Claude Code \|/,
+    /\| clients \| 7 \| \*\*79\*\*/,
+  ],
+  "how does a team use it?": [
+    /--project --yes # files and a lock file to commit/,
+    /skillet token create/,
+    /skillet serve --http/,
+  ],
+  "where do I report a vulnerability?": [/Report a vulnerability privately, in the \*\*Security\*\* tab/],
+};
+
 describe("the documentation", () => {
   it("made from the program is what the program says now: `npm run docs` writes it", async () => {
     for (const [path, text] of Object.entries(await pages()))
@@ -41,6 +62,12 @@ describe("the documentation", () => {
     expect(paths.filter((path) => !page.includes(`\n## skillet ${path}\n`))).toEqual([]);
     const [, codes = ""] = /Exit codes: (.*?)\n\n/s.exec(page) ?? [];
     expect(codes.match(/\d+/g)).toEqual(Object.values(EXIT).map(String));
+  });
+
+  it.each(Object.entries(QUESTIONS))("answers in the README and Getting started: %s", (_, answers) => {
+    const pages = ["README.md", "docs/getting-started.md"].map((path) => readFileSync(join(root, path), "utf8"));
+    const text = pages.join("\n").replaceAll(/\s+/g, " ");
+    for (const answer of answers) expect(text).toMatch(answer);
   });
 
   it.each(markdown)("%s links only to what is there", (path) => {

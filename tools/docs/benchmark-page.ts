@@ -4,7 +4,19 @@ import { join } from "node:path";
 const RESULTS = join(import.meta.dirname, "../../bench/results");
 /** The order of the page. */
 const ORDER = [
-  ...["loading", "lost", "listing", "listing-100", "matching", "ranking", "prompt", "sandbox", "importing", "studio"],
+  ...[
+    "loading",
+    "lost",
+    "listing",
+    "listing-100",
+    "listing-now",
+    "matching",
+    "ranking",
+    "prompt",
+    "sandbox",
+    "importing",
+    "studio",
+  ],
 ];
 
 /** A stored measurement: a file of bench/results. */
