@@ -8,10 +8,16 @@ const root = join(docs, "..");
 const pages = join(import.meta.dirname, ".pages");
 const names = readdirSync(docs).filter((name) => name.endsWith(".md"));
 
+/** The columns of findings: what each profile reports. */
+const SEVERITIES = new Set(["load", "agentskills", "shipped", "claude-upload", "vscode"].map((name) => `\`${name}\``));
+
 rmSync(pages, { recursive: true, force: true });
 mkdirSync(pages);
-for (const name of names)
-  write(name === "README.md" ? "index.md" : name, adaptLinks(readFileSync(join(docs, name), "utf8")));
+for (const name of names) {
+  const text = readFileSync(join(docs, name), "utf8");
+  if (name === "README.md") write("index.md", adaptLinks(`${readIntroduction()}\n${text.replace(/^# .*\n/, "")}`));
+  else write(name, adaptLinks(text));
+}
 write("methods.md", adaptLinks(readFileSync(join(root, "bench/README.md"), "utf8").replaceAll("](../docs/", "](")));
 write("contributing.md", adaptLinks(readFileSync(join(root, "CONTRIBUTING.md"), "utf8")));
 write("reporting.md", adaptLinks(readFileSync(join(root, "SECURITY.md"), "utf8")));
@@ -25,6 +31,12 @@ process.stdout.write(`${names.length + 1} pages and ${codes} codes\n`);
 function write(path, text) {
   mkdirSync(join(pages, path, ".."), { recursive: true });
   writeFileSync(join(pages, path), text);
+}
+
+/** The first screen of the site is that of the README: what skillet is, its commands, a picture and four claims. */
+function readIntroduction() {
+  const text = readFileSync(join(root, "README.md"), "utf8");
+  return text.slice(0, text.indexOf("\n## You use agents")).replace("## Why", "## Why skillet");
 }
 
 /** Links to files outside of docs/ become their text: the site does not have them. */
@@ -53,12 +65,15 @@ function writeErrorPages() {
       if (!/^-+/.test(cells[0])) columns = cells;
       continue;
     }
-    const rows = cells
-      .slice(1)
-      .flatMap((cell, index) => (cell.trim() === "" ? [] : [`**${title(columns[index + 1])}**: ${cell}`]));
+    const fields = cells.map((cell, index) => [(columns[index] ?? "").trim(), cell.trim()]).slice(1);
+    const isText = ([name]) => !SEVERITIES.has(name);
+    const rows = fields.filter(isText).flatMap(([name, cell]) => (cell === "" ? [] : [`**${title(name)}**: ${cell}`]));
+    const severities = fields.filter((field) => !isText(field)).map(([name, cell]) => `| ${name} | ${cell} |`);
+    if (severities.length > 0) rows.push(`| profile of \`check\` | severity |\n|---|---|\n${severities.join("\n")}`);
+    const help = `\`\`\`sh\nskillet help ${code}     # this page, offline\n\`\`\``;
     write(
       `errors/${code}.md`,
-      `# ${code}\n\n${rows.join("\n\n")}\n\n\`\`\`sh\nskillet help ${code}\n\`\`\`\n\n[All codes](../errors.md)\n`,
+      `---\nprev: false\nnext: false\n---\n\n# ${code}\n\n${rows.join("\n\n")}\n\n${help}\n\n[All codes](../errors.md)\n`,
     );
     count += 1;
   }
