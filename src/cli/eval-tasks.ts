@@ -19,7 +19,7 @@ import {
 import { computeRate, findDetectableEffect, planPairs } from "../eval/pair-statistics.ts";
 import { listRecordings, RECORDING_FOLDER, readRecording } from "../eval/recorded-run.ts";
 import { type ReplayResult, replayRun } from "../eval/replay.ts";
-import { formatDollars } from "../eval/report-formats.ts";
+import { formatDollars } from "../eval/report-text.ts";
 import {
   computePlanDigest,
   countOpenTrials,

@@ -58,7 +58,7 @@ describe("a shipped skill, evaluated against a model on the loopback interface",
     expect(task.stdout).toMatch(/helps {2}\+67 points/);
     expect(task.code).toBe(0);
     const page = readFileSync(join(cwd, "task.html"), "utf8");
-    expect(page).toContain("skill against none: helps");
+    expect(page).toMatch(/helps<\/span> skill against none: \+67 points/);
     expect(page).toContain("<td>off-by-one</td>");
     expect(readFileSync(join(cwd, "task.md"), "utf8")).toContain("**skill against none: helps");
 

@@ -61,11 +61,15 @@ describe("formats of a report", () => {
     const page = formatEvalReport(report, "html");
     expect(page).toContain("default-src 'none'");
     expect(page).not.toMatch(/<script|https?:\/\/|url\(|<link/);
-    expect(page).toContain('<p class="helps">skill against none: helps');
+    expect(page).toMatch(
+      /<span class="badge good">helps<\/span> skill against none: \+100 points, 95 % \+\d+ to \+100, p = 0\.000, 12 pairs/,
+    );
     expect(page).toContain("bad &lt;case&gt;");
-    expect(page.match(/<svg /g)).toHaveLength(2);
-    // Each rate has a bar and an interval.
-    expect(page.match(/<rect /g)).toHaveLength(2);
+    // Each rate has a bar and an interval, and the comparison has an interval around a point.
+    expect(page.match(/class="bar"/g)).toHaveLength(2);
+    expect(page.match(/class="range/g)).toHaveLength(3);
+    expect(page.match(/class="point good"/g)).toHaveLength(1);
+    expect(page).toContain('aria-label="skill: 100 %, 95 % 76 to 100 %"');
     expect(page).toContain('<td class="n">1/6</td>');
   });
 
