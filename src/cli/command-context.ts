@@ -7,7 +7,7 @@ import { type DiscoverOptions, type DiscoverResult, discover, resolveEnvironment
 import { loadSettings, resolveReference, type Settings } from "../config/settings.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { Caller } from "../host/approval.ts";
-import type { Capabilities } from "../host/capability-contract.ts";
+import type { Audit, AuditLine, Capabilities } from "../host/capability-contract.ts";
 import { NATIVE_CLIENT_NAMES } from "../skill/clients.ts";
 import type { Diagnostic, Skill, SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
@@ -43,6 +43,8 @@ export interface CommandHost extends DiscoverResult {
   capabilities: Capabilities;
   /** Opens the permanent approvals of a tenant or person, if they are in the database of the engine. */
   openApprovals?: Engine["openApprovals"];
+  /** The audit log in the database of the engine, if one is configured. */
+  audit?: Audit;
 }
 
 /** Discovers for commands that need capabilities: only these load them. */
@@ -50,7 +52,8 @@ export async function discoverWithCapabilities(
   io: CommandIo,
   options: CommonOptions & CallerOptions,
 ): Promise<CommandHost> {
-  return attachCapabilities(await discoverForCommand(io, options, { remote: "soon" }));
+  const found = await discoverForCommand(io, options, { remote: "soon" });
+  return attachCapabilities({ ...found, ...openLazyStores(found.around, found.settings) });
 }
 
 /** Discovers for commands that run skills. These may take long, so they follow configuration changes. */
@@ -179,6 +182,8 @@ export interface CommandStores {
   statistics: StatisticsStore;
   /** Opens the permanent approvals of a tenant or person, if they are in the database of the engine. */
   openApprovals?: Engine["openApprovals"];
+  /** The audit log in the database of the engine, if one is configured. */
+  audit?: Audit;
 }
 
 /** Opens the stores of the caller. No skills are discovered. */
@@ -238,9 +243,30 @@ async function openEngineStores(around: Environment, settings: Settings): Promis
   return engine ? selectEngineStores(engine) : {};
 }
 
+/** Returns stores of the engine that connect to the database when they are first used: most commands only list what is here. */
+function openLazyStores(around: Environment, settings: Settings): { audit?: Audit } {
+  if (settings.engine.url === undefined) return {};
+  let opening: Promise<Engine> | undefined;
+  const open = async (): Promise<Engine> => {
+    opening ??= openCommandEngine(around, settings) as Promise<Engine>;
+    return opening;
+  };
+  return {
+    audit: {
+      add: async (entry) => (await open()).audit.add(entry),
+      read: () => readFrom(open),
+      verify: async () => (await open()).audit.verify(),
+    },
+  };
+}
+
+async function* readFrom(open: () => Promise<Engine>): AsyncGenerator<AuditLine> {
+  yield* (await open()).audit.read();
+}
+
 /** Returns the stores of the engine, as parts of a host. */
-export function selectEngineStores({ runs, approvals, openApprovals }: Engine) {
-  return { runs, approvals, openApprovals };
+export function selectEngineStores({ runs, approvals, openApprovals, statistics, audit }: Engine) {
+  return { runs, approvals, openApprovals, statistics, audit };
 }
 
 /** Returns the URL of the engine's database, if one is configured. Throws a SkillError for a reference without a value. */

@@ -62,6 +62,8 @@ export interface DiscoverResult {
   statistics: StatisticsStore;
   system: SystemInfo;
   caller?: Caller;
+  /** The trace context in the environment, if there is one. */
+  traceParent?: string;
   /** The configuration as it was found, with the diagnostics of its files. */
   configuration: LoadedSettings;
   /** Returns the configuration in effect. The same object until it, or a diagnostic of its files, changes. */
@@ -117,6 +119,7 @@ export async function discover(options: DiscoverOptions = {}): Promise<DiscoverR
     spending: openOnCall(async () => (await import("../store/spending.ts")).createSpendingStore(around.skilletHome)),
     system: createSystemInfo(createLiveView(() => settings.sandbox, ["engine", "level", "program"])),
     ...(options.caller ? { caller: options.caller } : {}),
+    ...(around.env["TRACEPARENT"] ? { traceParent: around.env["TRACEPARENT"] } : {}),
     configuration: {
       ...configuration,
       diagnostics: [...configuration.diagnostics, ...diagnoseClientCopies(installs), ...diagnoseLocks(locks, locked)],

@@ -43,6 +43,8 @@ export interface Host {
   hasBuiltInTools?: boolean;
   /** The caller on whose behalf skills are loaded and used. */
   caller?: Caller;
+  /** The W3C trace context of the caller, `00-TRACE-SPAN-FLAGS`: traces of runs belong to it. */
+  traceParent?: string;
   /** Policies of the embedding program, applied after the built-in ones. A denied skill is hidden and refused. */
   policies?: readonly HostPolicy[];
   /** The copies of skills that may use configured values. Defaults to all copies. */
@@ -164,6 +166,7 @@ const HOST_MEMBERS: Readonly<Record<keyof Host, ValueKind>> = {
   tools: "list",
   hasBuiltInTools: "flag",
   caller: "object",
+  traceParent: "text",
   policies: "list",
   grants: "object",
   capabilities: "object",

@@ -77,6 +77,8 @@ export type RunEvent = {
       /** The run that started it. */
       parent?: string;
       limits: { iterations: number; seconds: number; tokens?: number };
+      /** The W3C trace context of the program that asked for the run. */
+      traceParent?: string;
       /** The run was started earlier, perhaps in another process, and is resumed. Its earlier events are not repeated. */
       isResumed?: true;
     }

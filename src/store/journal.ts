@@ -178,6 +178,8 @@ export interface RunHeader {
   task: string;
   workspace?: string;
   caller?: Caller;
+  /** The W3C trace context that the run belongs to, wherever it is resumed. */
+  traceParent?: string;
 }
 
 /** The last line of a run that ended. */

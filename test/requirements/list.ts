@@ -328,9 +328,11 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-19": "An approval or denial given on one machine holds on another with a different home.",
   "E-20":
     "Permanent approvals are shared by digest and tenant. They are read at each call, so a revocation counts at the next call of every worker.",
+  "E-27":
+    "One trace, one chain of audit entries and one statistics row per run, however often it moved between workers; `stats` and `audit` read those of all machines.",
   "E-24": "Draining repeats 0 calls. Reading: without rolling deploys.",
   "E-21":
-    "approve, deny, cancel and runs work from a machine without worker, skills or model. Reading: stats are those of one machine.",
+    "approve, deny, cancel, runs and stats work from a machine without worker, skills or model.",
   "E-26":
     "Postgres unavailable: commands fail within 5 s with a fix and without the password, workers survive, and everything continues on return.",
   "E-29": "A least-privileged database role is enough to record runs; `engine check` reports a role that can do more.",

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import type { Problem } from "../../errors/problem.ts";
 import type { RunEvent, SkillEvent } from "../../host/events.ts";
 import type { Usage } from "../../skill/tool.ts";
@@ -26,9 +26,10 @@ export function createTraceExporter(
   fetch: FetchFunction = globalThis.fetch,
 ): TraceExporter | undefined {
   const exporter = createSpanExporter(env, fetch);
-  const caller = readTraceParent(env);
+  const caller = parseTraceParent(env["TRACEPARENT"]);
   if (!exporter || caller?.isSampled === false) return undefined;
   const spans = createSpanBuilder({ parent: caller, hasContent: CONTENT.test(env[CONTENT_SWITCH] ?? "") });
+  const unsampled = new Set<string>();
   let waiting: OtlpSpan[] = [];
   const send = () => {
     const batch = waiting;
@@ -39,6 +40,9 @@ export function createTraceExporter(
     problem: exporter.problem,
     record(event) {
       if (!("run" in event)) return;
+      if (event.type === "run-started" && parseTraceParent(event.traceParent)?.isSampled === false)
+        unsampled.add(event.run);
+      if (unsampled.size > 0 && isUnsampled(unsampled, event)) return;
       try {
         const { ended, isOver } = spans.record(event);
         waiting.push(...ended);
@@ -55,14 +59,23 @@ export function createTraceExporter(
   };
 }
 
+/** Returns true for an event of a run whose caller does not sample it, or of a run inside it. */
+function isUnsampled(unsampled: Set<string>, { run, type, ...event }: RunEvent): boolean {
+  const parent = "parent" in event ? event.parent : undefined;
+  if (parent !== undefined && unsampled.has(parent)) unsampled.add(run);
+  const is = unsampled.has(run);
+  if (type === "run-ended" || type === "run-refused") unsampled.delete(run);
+  return is;
+}
+
 const BATCH = 512;
 const MAX_FLUSH_MS = 2000;
 const CONTENT_SWITCH = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 const CONTENT = /^(?:true|span_only|span_and_event)$/i;
 
-/** Reads `00-<trace>-<span>-<flags>`: the parent span of this process. */
-function readTraceParent(env: OtelEnvironment): { traceId: string; spanId: string; isSampled: boolean } | undefined {
-  const written = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(env["TRACEPARENT"]?.trim() ?? "");
+/** Parses `00-<trace>-<span>-<flags>`: the parent span of this process, or of a run. */
+function parseTraceParent(text = ""): { traceId: string; spanId: string; isSampled: boolean } | undefined {
+  const written = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(text.trim());
   const [, traceId = "", spanId = "", flags = ""] = written ?? [];
   if (!/[^0]/.test(traceId) || !/[^0]/.test(spanId)) return undefined;
   return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & 1) === 1 };
@@ -105,8 +118,11 @@ function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
 
   const begin = (event: RunEvent, parentRun: OpenRun | undefined, names: ModelNames = {}): OpenRun => {
     const { run, skill, at } = event;
-    const parentSpan = parentRun?.calls.at(-1)?.span ?? parentRun?.span ?? parent;
-    const span = createSpan(skill === "" ? "invoke_agent" : `invoke_agent ${skill}`, INTERNAL, at, parentSpan);
+    const written = event.type === "run-started" ? event.traceParent : undefined;
+    const outer = parentRun?.calls.at(-1)?.span ?? parentRun?.span ?? parseTraceParent(written) ?? parent;
+    const span = createSpan(skill === "" ? "invoke_agent" : `invoke_agent ${skill}`, INTERNAL, at, outer);
+    // Without a parent the trace is derived from the run: a process that resumes it adds to the same one.
+    if (!outer) span.traceId = hash("sha256", `skillet ${run}`).slice(0, 32);
     addAttributes(span, {
       "gen_ai.operation.name": "invoke_agent",
       "gen_ai.agent.name": skill === "" ? undefined : skill,

@@ -1,10 +1,14 @@
 import { SkillError } from "../../errors/problem.ts";
+import type { Audit } from "../../host/capability-contract.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
 import type { RunStore } from "../../store/runs.ts";
-import { type Database, type DatabaseOptions, openDatabase } from "./database.ts";
+import type { StatisticsStore } from "../../store/statistics.ts";
+import { type Database, type DatabaseOptions, describeDatabase, openDatabase } from "./database.ts";
 import { createDbosDispatcher, type Dispatcher } from "./dispatcher.ts";
 import { type ApprovalOwner, createPostgresApprovalStore } from "./postgres-approvals.ts";
+import { createPostgresAudit } from "./postgres-audit.ts";
 import { createPostgresRunStore, type PostgresRunOptions } from "./postgres-runs.ts";
+import { createPostgresStatisticsStore } from "./postgres-statistics.ts";
 import { addNextLeg, createRunQueue, type RunQueue } from "./run-queue.ts";
 import { readSchemaVersion, requireSchema, SCHEMA_VERSION } from "./schema.ts";
 
@@ -17,11 +21,15 @@ export interface PostgresStores {
   approvals: ApprovalStore;
   /** Opens the permanent approvals of a tenant or person, which count for no other. */
   openApprovals(scope: ApprovalOwner): ApprovalStore;
+  statistics: StatisticsStore;
+  audit: Audit;
   close(): Promise<void>;
 }
 
 /** The stores of a database, and its queue of runs. */
 export interface Engine extends PostgresStores {
+  /** The database, without user and password. */
+  name: string;
   database: Database;
   dispatcher: Dispatcher;
   queue: RunQueue;
@@ -49,6 +57,9 @@ export async function openEngine(options: PostgresOptions): Promise<Engine> {
     ...{ database, dispatcher, runs, queue: createRunQueue(database, dispatcher) },
     approvals: createPostgresApprovalStore(database),
     openApprovals: (scope) => createPostgresApprovalStore(database, scope),
+    statistics: createPostgresStatisticsStore(database),
+    audit: createPostgresAudit(database),
+    name: describeDatabase(options.url),
     async close() {
       await dispatcher.close();
       await database.close();

@@ -97,6 +97,43 @@ create table skillet.approvals (
   primary key (tenant, person, skill, copy, allowed)
 );`,
   },
+  {
+    version: 3,
+    sql: `
+create table skillet.uses (
+  id bigint generated always as identity primary key,
+  -- In milliseconds, as in the statistics of one machine.
+  at bigint not null,
+  kind text not null,
+  skill text not null,
+  source text,
+  model text,
+  run text unique,
+  depth integer,
+  stop text,
+  iterations bigint not null default 0,
+  ms bigint not null default 0,
+  input_tokens bigint not null default 0,
+  output_tokens bigint not null default 0,
+  cost double precision,
+  person text,
+  tenant text
+);
+create index uses_at on skillet.uses (at);
+
+create table skillet.audit (
+  seq bigint primary key,
+  key uuid not null unique,
+  line text not null
+);
+-- The last line: it reveals a log whose end was cut off. Writers lock it, so that there is one chain.
+create table skillet.audit_head (
+  is_only boolean primary key default true check (is_only),
+  seq bigint not null,
+  hash text not null
+);
+insert into skillet.audit_head (seq, hash) values (0, repeat('0', 64));`,
+  },
 ];
 
 export const SCHEMA_VERSION: number = SCHEMA_VERSIONS.at(-1)?.version ?? 0;
@@ -124,6 +161,9 @@ grant usage on schema skillet to ${name};
 grant select on skillet.versions to ${name};
 grant select, insert, update, delete on all tables in schema skillet to ${name};
 revoke insert, update, delete on skillet.versions from ${name};
+-- The audit log only grows.
+revoke update, delete on skillet.audit from ${name};
+revoke insert, delete on skillet.audit_head from ${name};
 grant usage on all sequences in schema skillet to ${name};
 ${formatDispatchGrants(name)}commit;
 `;

@@ -93,6 +93,7 @@ export async function runAgent(agent: AgentContext): Promise<RunResult> {
     emitRunEvent(steps, agent, {
       type: "run-started",
       ...omitUndefined({ source: agent.source, parent: agent.parent, caller: host.caller }),
+      ...omitUndefined({ traceParent: host.traceParent }),
       model: model.name,
       tools: agent.tools().map(({ name }) => name),
       depth: agent.depth,

@@ -145,12 +145,12 @@ async function loadRecordedRun(
 ): Promise<{ journal: Journal; asked: RequestLine; host: Host } | { refused: Promise<RunResult> }> {
   try {
     const journal = readFormerSteps(await openRunJournal(host, id));
-    const { caller: _, ...rest } = host;
-    const { kind: begun, workspace, caller } = journal.head;
+    const { caller: _, traceParent: __, ...rest } = host;
+    const { kind: begun, workspace, caller, traceParent } = journal.head;
     const asked = journal.lines.find((line) => line.type === "request");
     const isHere = workspace === host.workspace;
     if (begun === kind && asked?.type === "request" && isHere) {
-      return { journal, asked, host: { ...rest, ...omitUndefined({ caller }) } };
+      return { journal, asked, host: { ...rest, ...omitUndefined({ caller, traceParent }) } };
     }
     await journal.close();
     throw isHere ? createWrongKindError(id, kind, begun) : createOtherWorkspaceError(id, workspace);

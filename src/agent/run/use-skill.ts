@@ -97,9 +97,9 @@ export function createUseRecord(
   skill: string,
 ): NewRun {
   const { signal: _, ...asked } = request;
-  const { workspace, caller } = host;
+  const { workspace, caller, traceParent } = host;
   return {
-    head: { id, kind: "use", skill, task: request.message ?? "", ...omitUndefined({ workspace, caller }) },
+    head: { id, kind: "use", skill, task: request.message ?? "", ...omitUndefined({ workspace, caller, traceParent }) },
     request: asked,
   };
 }

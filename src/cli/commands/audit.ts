@@ -1,6 +1,7 @@
-import { createAuditLog, type FileAuditLog } from "../../capabilities/audit-log.ts";
+import { createAuditLog } from "../../capabilities/audit-log.ts";
+import { loadSettings } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
-import type { AuditLine, AuditVerdict } from "../../host/capability-contract.ts";
+import type { Audit, AuditLine, AuditVerdict } from "../../host/capability-contract.ts";
 import { findNearest, formatCount, formatNumber, truncateLine } from "../../util/text.ts";
 import {
   type CommandContext,
@@ -8,6 +9,7 @@ import {
   type CommonOptions,
   EXIT,
   formatExamples,
+  openCommandEngine,
   openCommandRuns,
   parseSince,
   resolveCommandEnvironment,
@@ -40,6 +42,7 @@ export const auditCommand: CommandDefinition = {
       )
       .option("--outcome <code>", "Show only calls with this outcome: ok, or an error code")
       .option("--since <time>", `Show only calls since this time: ${SINCE_HELP}`)
+      .option("--local", "Show the log of this machine, also if an engine is configured")
       .option("-n, --limit <number>", "Show at most this many of the newest lines. Defaults to 50.")
       .usage("[options]")
       .addHelpText(
@@ -57,6 +60,7 @@ export const auditCommand: CommandDefinition = {
       define: (command) =>
         command
           .description("Verify that no line of the log was changed or removed")
+          .option("--local", "Verify the log of this machine, also if an engine is configured")
           .addHelpText("after", formatExamples("skillet audit verify", "skillet audit verify --json")),
       run: verifyAuditLog,
     },
@@ -71,6 +75,7 @@ interface AuditOptions {
   outcome?: string;
   since?: string;
   limit?: string;
+  local?: boolean;
 }
 
 const DEFAULT_LIMIT = 50;
@@ -78,11 +83,11 @@ const DEFAULT_LIMIT = 50;
 /** Shows the log, newest last. */
 async function showAuditLog({ io, options, args: [unknown] }: CommandContext<AuditOptions>): Promise<number> {
   if (unknown !== undefined) throw createUnknownWordError(unknown);
-  const log = openCommandAudit(io, options);
+  const { log, place } = await openCommandAudit(io, options);
   const most = options.limit === undefined ? DEFAULT_LIMIT : parseCountOption("--limit", options.limit);
   const { lines, fitting, all } = await takeLast(log.read(), await createLineFilter(io, options), most);
   const verdict = await log.verify();
-  if (options.json) printJson(io.stdout, { file: log.file, isWhole: verdict.isWhole, lines, total: fitting });
+  if (options.json) printJson(io.stdout, { ...place, isWhole: verdict.isWhole, lines, total: fitting });
   else {
     printAuditLines(createPrinter(io.stdout, io.env), lines);
     const error = createPrinter(io.stderr, io.env);
@@ -93,17 +98,17 @@ async function showAuditLog({ io, options, args: [unknown] }: CommandContext<Aud
     else if (all > 0) error.line`${error.dim(formatCount(fitting, "line"))}`;
   }
   if (verdict.isWhole) return EXIT.fine;
-  printBrokenLog(createPrinter(io.stderr, io.env), log, verdict);
+  printBrokenLog(createPrinter(io.stderr, io.env), place, verdict);
   return EXIT.findings;
 }
 
 /** Verifies the log. */
-async function verifyAuditLog({ io, options }: CommandContext<object>): Promise<number> {
-  const log = openCommandAudit(io, options);
+async function verifyAuditLog({ io, options }: CommandContext<Pick<AuditOptions, "local">>): Promise<number> {
+  const { log, place } = await openCommandAudit(io, options);
   const verdict = await log.verify();
   const out = createPrinter(io.stdout, io.env);
-  if (options.json) printJson(io.stdout, { file: log.file, ...toAuditVerdictJson(verdict) });
-  else if (!verdict.isWhole) printBrokenLog(out, log, verdict);
+  if (options.json) printJson(io.stdout, { ...place, ...toAuditVerdictJson(verdict) });
+  else if (!verdict.isWhole) printBrokenLog(out, place, verdict);
   else if (verdict.lines === 0) printEmptyLog(out);
   else {
     const { lines, head, torn = [] } = verdict;
@@ -119,8 +124,20 @@ export function toAuditVerdictJson({ lines: total, ...verdict }: AuditVerdict): 
   return { total, ...verdict };
 }
 
-function openCommandAudit(io: CommandIo, options: CommonOptions): FileAuditLog {
-  return createAuditLog(resolveCommandEnvironment(io, options).skilletHome);
+/** The place of the log: a file of this machine, or the database that several machines share. */
+type AuditPlace = { file: string } | { database: string };
+
+/** Opens the log of the engine if one is configured, otherwise that of this machine. */
+async function openCommandAudit(
+  io: CommandIo,
+  options: CommonOptions & Pick<AuditOptions, "local">,
+): Promise<{ log: Audit; place: AuditPlace }> {
+  const around = resolveCommandEnvironment(io, options);
+  const { settings } = await loadSettings(around);
+  const engine = options.local ? undefined : await openCommandEngine(around, settings);
+  if (engine) return { log: engine.audit, place: { database: engine.name } };
+  const log = createAuditLog(around.skilletHome);
+  return { log, place: { file: log.file } };
 }
 
 function printEmptyLog(out: Printer): void {
@@ -129,15 +146,12 @@ function printEmptyLog(out: Printer): void {
   out.line`  list the capabilities: ${out.cyan("skillet capability list")}`;
 }
 
-function printBrokenLog(
-  out: Printer,
-  { file }: FileAuditLog,
-  { lines, message }: AuditVerdict & { isWhole: false },
-): void {
+function printBrokenLog(out: Printer, place: AuditPlace, { lines, message }: AuditVerdict & { isWhole: false }): void {
   const intact = lines === 0 ? "" : `${formatCount(lines, "line")} ${lines === 1 ? "is" : "are"} intact; `;
-  printProblem(out, out.red("✗"), { message, fix: `${intact}the log is ${file}` });
-  out.line`  keep a copy of the log, and find out who can write to it;`;
-  out.line`  to start a new log, move audit.jsonl and audit.head away`;
+  const where = "file" in place ? place.file : `the table skillet.audit of ${place.database}`;
+  printProblem(out, out.red("✗"), { message, fix: `${intact}the log is ${where}` });
+  out.line`  keep a copy of the log, and find out who can write to it`;
+  if ("file" in place) out.line`  to start a new log, move audit.jsonl and audit.head away`;
 }
 
 function createUnknownWordError(word: string): SkillError {

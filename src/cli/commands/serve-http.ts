@@ -61,7 +61,7 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
       audit.add({ ...entry, ...omitUndefined({ user, tenant }) }).catch((error) => printServerLine(io, String(error)));
     }
   };
-  const record = createEventRecorder(audit, (error) => printServerLine(io, String(error)));
+  const record = createEventRecorder(everywhere.audit ?? audit, (error) => printServerLine(io, String(error)));
   const observe = (event: SkillEvent) => {
     metrics.record(event);
     record(event);

@@ -10,6 +10,7 @@ import {
   EXIT,
   formatExamples,
   parseSince,
+  openCommandStores,
   printConfigurationWarnings,
   SINCE_HELP,
 } from "../command-context.ts";
@@ -38,7 +39,11 @@ async function showStatistics({ io, options }: CommandContext<StatsOptions>): Pr
   const since = options.since === undefined ? undefined : parseSince(options.since);
   const found = await discoverForCommand(io, options);
   const code = printConfigurationWarnings(io, found) ? EXIT.fine : EXIT.usage;
-  const facts = await collectStatistics(found, omitUndefined({ since, user: options.user, tenant: options.tenant }));
+  const { statistics } = await openCommandStores(io, options);
+  const facts = await collectStatistics(
+    { ...found, statistics },
+    omitUndefined({ since, user: options.user, tenant: options.tenant }),
+  );
   const { skills, total, neverUsed } = facts;
   if (options.json) printJson(io.stdout, toStatsJson(facts));
   else if (skills.length === 0) printNoStatistics(io, since, neverUsed);

@@ -48,18 +48,21 @@ interface WorkerCommandOptions {
 
 /** Does queued runs. At SIGTERM or Ctrl-C it takes no more, and gives those at work the drain time of [engine]. */
 async function runWorker({ io, options }: CommandContext<WorkerCommandOptions>): Promise<number> {
-  const found = await attachCapabilities(await discoverForCommand(io, options, { follow: true, remote: "background" }));
-  requireConfiguration(io, found);
-  const engine = await openCommandEngine(found.around, found.settings);
+  const discovered = await discoverForCommand(io, options, { follow: true, remote: "background" });
+  requireConfiguration(io, discovered);
+  const engine = await openCommandEngine(discovered.around, discovered.settings);
   if (!engine) throw createEngineMissingError();
+  const found = await attachCapabilities({ ...discovered, ...selectEngineStores(engine) });
   const { slots: usualSlots, leaseSeconds, outageSeconds, drainSeconds, attempts } = found.settings.engine;
   const slots = options.slots === undefined ? usualSlots : Math.max(1, parseCountOption("--slots", options.slots));
   const { name = `${hostname()}-${process.pid}-${randomBytes(2).toString("hex")}` } = options;
   const signal = createInterruptSignal(io);
   const { startWorker } = await import("../../adapters/postgres/worker.ts");
   try {
-    return await runTraced(io, async (traces) => {
-      const host = { ...found, ...selectEngineStores(engine), ...(traces ? { onEvent: traces.record } : {}) };
+    // A run belongs to the trace of the program that queued it, and not to that of its worker.
+    const { TRACEPARENT: _, ...env } = io.env;
+    return await runTraced({ ...io, env }, async (traces) => {
+      const host = { ...found, ...(traces ? { onEvent: traces.record } : {}) };
       const skills = createSkillView(found);
       const worker = await startWorker(engine, {
         ...{ name, slots, queues: options.queue ?? [DEFAULT_QUEUE], version: packageVersion() },

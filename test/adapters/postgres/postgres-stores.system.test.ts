@@ -1,11 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDatabase } from "../../../src/adapters/postgres/database.ts";
 import { createPostgresApprovalStore } from "../../../src/adapters/postgres/postgres-approvals.ts";
+import { createPostgresAudit } from "../../../src/adapters/postgres/postgres-audit.ts";
 import { createPostgresRunStore } from "../../../src/adapters/postgres/postgres-runs.ts";
+import { createPostgresStatisticsStore } from "../../../src/adapters/postgres/postgres-statistics.ts";
 import type { RunEvent } from "../../../src/host/events.ts";
 import type { RunEnd } from "../../../src/store/journal.ts";
 import { createRunStore } from "../../../src/store/runs.ts";
-import { testApprovalStore } from "../../../src/testing/contract.ts";
+import { createStatisticsStore } from "../../../src/store/statistics.ts";
+import { testApprovalStore, testStatisticsStore } from "../../../src/testing/contract.ts";
+import { testAudit } from "../../../src/testing/memory-stores.ts";
 import { testRunStore } from "../../../src/testing/run-store-cases.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
@@ -50,6 +54,70 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
       return { open: async () => createPostgresApprovalStore(await engine.open()), close: engine.close };
     });
     it.each(cases)("[E-20] $name", ({ run }) => run());
+  });
+
+  describe("statistics", () => {
+    const cases = testStatisticsStore(async () => {
+      const engine = await openEngine();
+      return { open: async () => createPostgresStatisticsStore(await engine.open()), close: engine.close };
+    });
+    it.each(cases)("[E-27] $name", ({ run }) => run());
+  });
+
+  it("[E-27] counts the runs of each day", async () => {
+    const engine = await openEngine();
+    const stores = [createPostgresStatisticsStore(await engine.open()), createStatisticsStore(temporaryFolder())];
+    const usage = { inputTokens: 10, outputTokens: 5, cachedTokens: 0 };
+    const events = [1, 1, 1, 2].flatMap((day, index) => {
+      const run = { run: `run-${index}`, skill: "a", at: new Date(Date.UTC(2026, 0, day, 23, 59)).toISOString() };
+      const stop = index === 0 ? ("error" as const) : index === 1 ? ("waiting" as const) : ("answer" as const);
+      const end = { stop, isError: index === 0, iterations: 1, ms: 10 * index + 5, usage, cost: 0.5 };
+      return { ...run, ...end, type: "run-ended" } satisfies RunEvent;
+    });
+    for (const store of stores) for (const event of events) await store.record(event);
+    const [shared, local] = await Promise.all(stores.map((store) => store.perDay?.()));
+    expect(shared).toEqual(local);
+    expect(shared).toMatchObject([
+      { day: "2026-01-01", runs: 3, succeeded: 1 },
+      { day: "2026-01-02", runs: 1 },
+    ]);
+    await engine.close();
+  });
+
+  describe("audit log", () => {
+    const cases = testAudit(async () => {
+      const engine = await openEngine();
+      const database = await engine.open();
+      return {
+        open: async () => createPostgresAudit(await engine.open()),
+        async edit(change) {
+          const rows = await database.query("delete from skillet.audit returning seq, line");
+          const before = [...rows].sort((a, b) => Number(a["seq"]) - Number(b["seq"])).map(({ line }) => String(line));
+          const text =
+            "insert into skillet.audit select n, gen_random_uuid(), l from unnest($1::text[]) with ordinality u(l, n)";
+          await database.query({ text, values: [change(before)] });
+        },
+        close: engine.close,
+      };
+    });
+    it.each(cases)("[E-27] $name", ({ run }) => run());
+  });
+
+  it("[E-27] keeps one line of the audit log when the answer to its transaction was lost", async () => {
+    const url = await server.createEngine();
+    const proxy = await startPostgresProxy(server);
+    const database = await openDatabase({ url: proxy.urlOf(url) });
+    const audit = createPostgresAudit(database);
+    const entry = { run: "r", skill: "s", source: "user", method: "invoke" };
+    proxy.loseAnswerTo("commit");
+    const [one, two] = await Promise.all(["ok", "denied"].map((outcome) => audit.add({ ...entry, outcome })));
+    const three = await audit.add({ ...entry, outcome: "begun" });
+    expect(proxy.lost).toBe(1);
+    const lines = [];
+    for await (const line of audit.read()) lines.push(line);
+    expect(lines).toEqual([one, two, three]);
+    expect(await audit.verify()).toMatchObject({ isWhole: true, lines: 3 });
+    await database.close();
   });
 
   it("[E-20] bind permanent approvals to the digest of a skill, its tenant and its person", async () => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { collector } from "../../support/collector.ts";
 import {
   createMachine,
   detach,
@@ -52,5 +53,42 @@ describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 
     // The call that was decided before.
     expect(world.ledger.length - length).toBeLessThanOrEqual(1);
     expect(findRepeated(world)).toEqual([]);
+  });
+
+  it("[E-27] count a run once, and export one trace of it, however often it moves", async () => {
+    const { url, world, engine } = await openScene();
+    const { url: endpoint, spans } = await collector();
+    const [trace, caller] = ["4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"];
+    const options = { url, world, env: { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } };
+    const machine = createMachine({ ...options, needsApproval: true });
+    const client = createMachine({ ...options, env: { TRACEPARENT: `00-${trace}-${caller}-01` } });
+    const first = await machine.startWorker();
+    const id = await detach(client, "payer", "pay a 6");
+    await engine.waitFor([id], "waiting");
+    first.signal("SIGTERM");
+    await first.ended;
+    expect(await client.command("approve", id, "--run", "--yes")).toMatchObject({ code: 0 });
+    world.setDelay(100);
+    const second = await machine.startWorker();
+    await waitFor(() => formatLedger(world).includes("a 1"));
+    second.signal("SIGKILL");
+    await second.ended;
+    const third = await machine.startWorker();
+    await engine.waitFor([id], "ended");
+    third.signal("SIGTERM");
+    await third.ended;
+
+    const rows = await engine.database.query("select run, stop from skillet.uses order by run");
+    expect(rows).toEqual([{ run: id, stop: "answer" }]);
+    const bare = createMachine({ url, world, skills: {} });
+    expect(JSON.parse((await bare.command("audit", "verify", "--json")).stdout)).toMatchObject({ isWhole: true });
+    const { stdout } = await bare.command("stats", "--json");
+    expect(JSON.parse(stdout)).toMatchObject({ total: { runs: 1 }, skills: [{ name: "payer", iterations: 7 }] });
+
+    const runs = spans().filter(({ attributes }) => attributes["skillet.run"] === id);
+    expect(runs.length).toBeGreaterThan(1);
+    expect(new Set(spans().map(({ traceId }) => traceId))).toEqual(new Set([trace]));
+    for (const { parentSpanId } of runs) expect(parentSpanId).toBe(caller);
+    expect(new Set(spans().map(({ spanId }) => spanId)).size).toBe(spans().length);
   });
 });
