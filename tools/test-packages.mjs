@@ -51,6 +51,12 @@ const PACKAGES = [
     purpose: "is part of Claude Code's sandbox",
   },
   {
+    debian: "mmdebstrap",
+    tiers: ["long"],
+    file: "/usr/bin/mmdebstrap",
+    purpose: "makes the clean Debian system that the README is followed on",
+  },
+  {
     npm: "mcp-clients",
     tiers: ["system", "long"],
     args: ["--omit=optional"],

@@ -32,7 +32,9 @@ const NEEDS: Record<string, (scene: GuideScene) => void | Promise<void>> = {
       join(home, "github/anthropics/skills"),
     );
     const { proxy, certificate } = await startGithub(join(folder, "../.."));
-    Object.assign(env, { HTTPS_PROXY: proxy, GIT_SSL_CAINFO: certificate });
+    const trusted = join(home, "github.pem");
+    cpSync(certificate, trusted);
+    Object.assign(env, { HTTPS_PROXY: proxy, GIT_SSL_CAINFO: trusted });
   },
   /** A git repository of a team, next to the project. */
   repository({ home }) {

@@ -68,6 +68,8 @@ export interface GuideScene {
   home: string;
   cwd: string;
   env: Record<string, string>;
+  /** Returns the command that runs a command there. Defaults to this machine. */
+  wrap?(argv: readonly string[]): [string, ...string[]];
 }
 
 /** A new home and a new folder, with `skillet` in the `PATH`. */
@@ -144,8 +146,9 @@ interface LineOptions {
 async function runStep(step: ShownStep, options: LineOptions): Promise<Pick<GuideStep, "output" | "exit">> {
   const { scene, children, answer, isBackground } = options;
   const line = `exec 2>&1; ${step.command}`;
-  const [program = "", ...args] =
+  const argv =
     answer === undefined ? ["bash", "-c", line] : ["script", "-qfec", `stty cols 120 -echo; ${line}`, "/dev/null"];
+  const [program = "", ...args] = scene.wrap?.(argv) ?? argv;
   const child = spawn(program, args, {
     cwd: scene.cwd,
     env: { ...scene.env, ...(answer === undefined ? {} : { TERM: "xterm", SHELL: "/bin/bash" }) },
