@@ -328,6 +328,9 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-19": "An approval or denial given on one machine holds on another with a different home.",
   "E-20":
     "Permanent approvals are shared by digest and tenant. They are read at each call, so a revocation counts at the next call of every worker.",
+  "E-11": "Several workers that find the same one gone, or the same legs lost, at once move each run once.",
+  "E-12": "A waiting run holds no slot and no lease of a worker. Reading: its memory is not measured.",
+  "E-25": "A run started by the previous release is resumed by this one: with the tables and the journal that it wrote.",
   "E-27":
     "One trace, one chain of audit entries and one statistics row per run, however often it moved between workers; `stats` and `audit` read those of all machines.",
   "E-24": "Draining repeats 0 calls. Reading: without rolling deploys.",

@@ -1,0 +1,88 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createMachine, detach, formatLedger, startWorld, viewEngine } from "../../support/engine-scene.ts";
+import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+/** The database of the release before, with runs under way. */
+const OLD_ENGINE = join(import.meta.dirname, "../../fixtures/old-engine/engine-1.sql");
+
+describe.skipIf(!HAS_POSTGRES)("runs that are handed over", { timeout: 120_000 }, () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.remove());
+
+  it("[E-11] move once when several workers find the same one gone, or the same legs lost", async () => {
+    const [url, world] = [await server.createEngine(), await startWorld()];
+    const machine = createMachine({ url, world });
+    const ids = [await detach(machine, "payer", "pay a 1"), await detach(machine, "payer", "pay b 1")];
+    const reapers = await Promise.all(Array.from({ length: 5 }, () => viewEngine(url)));
+    const [{ database }] = reapers as [(typeof reapers)[0]];
+    const listLegs = () => database.query("select leg, dispatch, worker from skillet.runs order by id");
+    await database.query(
+      `insert into skillet.workers (name, host, pid, version, slots, queues) values ('gone', 'h', 1, '0', 8, '{runs}')`,
+    );
+    await database.query("update skillet.runs set dispatch = 'working', worker = 'gone'");
+    const [gone] = await database.query("select seen_at::text as seen_at from skillet.workers");
+    const moved = await Promise.all(reapers.map(({ queue }) => queue.recover("gone", String(gone?.["seen_at"]))));
+    expect(moved.filter(Boolean).map((legs) => legs?.map(({ run }) => run).sort())).toEqual([ids.sort()]);
+    expect(await listLegs()).toEqual(ids.map(() => ({ leg: 2, dispatch: "queued", worker: null })));
+
+    await database.query("delete from dbos.workflow_status");
+    await database.query("update skillet.runs set changed_at = now() - interval '1 minute'");
+    const found = await Promise.all(reapers.map(({ queue }) => queue.sweep()));
+    expect(found.reduce((sum, count) => sum + count, 0)).toBe(2);
+    expect(await listLegs()).toEqual(ids.map(() => ({ leg: 3, dispatch: "queued", worker: null })));
+    const legs = await database.query("select workflow_uuid as id from dbos.workflow_status order by 1");
+    expect(legs.map(({ id }) => id)).toEqual(ids.map((id) => `${id}#3`));
+  });
+
+  it("[E-12] hold no slot and no lease while they wait for an approval", async () => {
+    const [url, world] = [await server.createEngine(), await startWorld()];
+    const engine = await viewEngine(url);
+    const machine = createMachine({ url, world, needsApproval: true });
+    const ids: string[] = [];
+    for (let index = 0; index < 8; index++) ids.push(await detach(machine, "payer", `pay t${index} 1`));
+    await machine.startWorker("--slots", "1");
+    await engine.waitFor(ids, "waiting");
+    const isIdle = async () => {
+      const [worker] = await engine.queue.listWorkers();
+      const [row] = await engine.database.query(`select count(*) filter (where lease_until is not null) as leases,
+        (select count(*) from dbos.workflow_status where status = 'PENDING') as legs from skillet.runs`);
+      return worker?.running === 0 && Number(row?.["leases"]) === 0 && Number(row?.["legs"]) === 0;
+    };
+    await waitFor(isIdle);
+    expect(formatLedger(world)).toEqual([]);
+    // The slot does another run while all of these wait.
+    const [first = ""] = ids;
+    expect(await machine.command("approve", first, "--yes")).toMatchObject({ code: 0 });
+    await engine.waitFor([first], "ended");
+    expect(formatLedger(world)).toEqual(["t0 0"]);
+  });
+
+  it("[E-25] are resumed by this release when the one before began them", async () => {
+    const [url, world] = [await server.createDatabase(), await startWorld()];
+    await server.psql(new URL(url).pathname.slice(1), readFileSync(OLD_ENGINE, "utf8"));
+    const machine = createMachine({ url, world });
+    expect(await machine.command("runs")).toMatchObject({ stderr: expect.stringContaining("engine-outdated") });
+    expect(await machine.command("engine", "init")).toMatchObject({ code: 0 });
+    const engine = await viewEngine(url);
+    const runs = await engine.runs.list();
+    expect(runs.map(({ state, task }) => [state, task])).toEqual([
+      ["queued", "pay queued 1"],
+      ["interrupted", "delegate half 6"],
+      ["waiting", "pay asked 2"],
+    ]);
+    await machine.startWorker();
+    expect(await machine.command("approve", runs[2]?.id ?? "", "--yes")).toMatchObject({ code: 0 });
+    await engine.waitFor(
+      runs.map(({ id }) => id),
+      "ended",
+    );
+    // The nested run was over: only the call in flight is repeated.
+    expect(formatLedger(world).sort()).toEqual(["asked 0", "asked 1", "half 0", "half 1", "half 2", "queued 0"]);
+  });
+});
