@@ -1,4 +1,4 @@
-import { rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020, type AnySchema } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
@@ -221,7 +221,7 @@ describe("what is served", () => {
       prompts: prompts.map(({ name }) => name).filter((name) => !BUNDLED.includes(name) && name !== "skill"),
     };
   };
-  const BUNDLED = ["code-review", "host-report", "research", "skillmaker", "summarize"];
+  const BUNDLED = readdirSync(join(import.meta.dirname, "../../skills"));
 
   it("[X-01] is hidden from a model what is for users, and from users what is for models", async () => {
     const scene = await discoverIn({

@@ -22,7 +22,7 @@ const sending = toolsetOf({
 describe("skillet tools", () => {
   it("[T-11] shows the tools that skills bring", async () => {
     const home = homeWith({ ...MY_SKILL, ...ownSkill({ "toolsets/index.ts": sending }) });
-    const all = await skillet(["tools"], { env: { HOME: home }, cwd: join(home, "work") });
+    const all = await skillet(["tools"], { env: { HOME: home, SKILLS_DIR: "none" }, cwd: join(home, "work") });
     expect(all).toMatchObject({ code: 0, stderr: "" });
     expect(all.stdout).toBe(
       "my-skill ~/.agent/skills\n  my-skill.my-tool  Does something useful\n    input: string\nx ~/.agent/skills\n  x.send  Does send asks first\n    input?: string\n",
@@ -39,7 +39,7 @@ describe("skillet tools", () => {
 
   it("says that there are none, and which skill is not there", async () => {
     const home = homeWith({ "home/.agent/skills/y/SKILL.md": skillText("y") });
-    expect(await skillet(["tools"], { env: { HOME: home } })).toMatchObject({
+    expect(await skillet(["tools"], { env: { HOME: home, SKILLS_DIR: "none" } })).toMatchObject({
       code: 0,
       stdout: "",
       stderr: expect.stringContaining("no skill provides tools"),
@@ -50,7 +50,7 @@ describe("skillet tools", () => {
 
   it("[T-13] says what is wrong, with what to do, and ends with 1", async () => {
     const home = homeWith(ownSkill({ "toolsets/index.ts": "export const Other = [];" }));
-    const { code, stdout, stderr } = await skillet(["tools"], { env: { HOME: home } });
+    const { code, stdout, stderr } = await skillet(["tools"], { env: { HOME: home, SKILLS_DIR: "none" } });
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toBe(
       `✗ Toolset of skill 'x': toolsets/index.ts has no export "Tools"  [toolset-export]\n  it exports: Other\n`,
@@ -187,7 +187,7 @@ describe("skillet call", () => {
     const home = homeWith(ownSkill({ "toolsets/index.ts": "export const Other = [];" }));
     const { code, stderr } = await skillet(["call", "x.one"], { env: { HOME: home } });
     expect(code).toBe(1);
-    expect(stderr).toBe((await skillet(["tools"], { env: { HOME: home } })).stderr);
+    expect(stderr).toBe((await skillet(["tools"], { env: { HOME: home, SKILLS_DIR: "none" } })).stderr);
   });
 
   it("gives a tool the values of its skill's variables and a sandbox, and shows none of them", async () => {
@@ -261,7 +261,7 @@ describe("tools of a server", () => {
     const HOME = homeWith({
       "home/.skillet/config.toml": `[tools.mcp.web]\ncommand = ["x"]\n[tools.mcp.off]\ncommand = ["x"]\nenabled = false\n`,
     });
-    const { code, stdout, stderr } = await skillet(["tools"], { env: { HOME } });
+    const { code, stdout, stderr } = await skillet(["tools"], { env: { HOME, SKILLS_DIR: "none" } });
     expect([code, stdout]).toEqual([0, ""]);
     expect(stderr).toContain("no skill provides tools");
     expect(stderr).toContain("MCP servers: web, off (disabled)\n  skillet tools web lists the tools of one");

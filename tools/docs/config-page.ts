@@ -41,7 +41,10 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
     "the address of the provider's API, unless `base_url` is set",
   ],
   [
-    ["CODEX_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    [
+      ...["CODEX_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "COPILOT_GITHUB_TOKEN"],
+      ...["COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY", "COPILOT_MODEL", "COPILOT_OFFLINE"],
+    ],
     "passed on to the agent of `skillet eval --agent`, as are the variables of Anthropic and OpenAI",
   ],
   [["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"], "other ways to sign in, passed on to the Claude Agent SDK"],
