@@ -13,6 +13,7 @@ import {
 import { describe, expect, it, onTestFinished } from "vitest";
 import { sendWebResponse } from "../../src/adapters/mcp-server/http-guard.ts";
 import { type HttpServerOptions, serveHttp } from "../../src/adapters/mcp-server/http-server.ts";
+import { moduleOf } from "../support/program.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 type Era = "legacy" | "modern";
@@ -527,7 +528,7 @@ describe("the end", () => {
     const program = `
       import { Server } from ${JSON.stringify(import.meta.resolve("@modelcontextprotocol/server"))};
       import { Client, StreamableHTTPClientTransport } from ${JSON.stringify(import.meta.resolve("@modelcontextprotocol/client"))};
-      import { serveHttp } from ${JSON.stringify(new URL("../../src/adapters/mcp-server/http-server.ts", import.meta.url).href)};
+      import { serveHttp } from ${JSON.stringify(moduleOf("adapters/mcp-server/http-server"))};
       let waiting = 0;
       const serving = await serveHttp(() => {
         const server = new Server({ name: "t", version: "1" }, { capabilities: { tools: { listChanged: true } } });
@@ -595,7 +596,7 @@ describe("the end", () => {
   });
 
   it("says in words that a port is not for this user", async ({ skip }) => {
-    const module = JSON.stringify(new URL("../../src/adapters/mcp-server/http-server.ts", import.meta.url).href);
+    const module = JSON.stringify(moduleOf("adapters/mcp-server/http-server"));
     const program = `
       const { serveHttp } = await import(${module});
       if (process.getuid?.() === 0) process.setuid(65534);

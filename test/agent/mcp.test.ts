@@ -12,9 +12,9 @@ import type { Tool } from "../../src/skill/tool.ts";
 import { closeMcpServers } from "../../src/util/system.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { mcpOverHttp } from "../support/mcp-http.ts";
+import { moduleOf } from "../support/program.ts";
 import { waitFor, withGrowingLimit } from "../support/wait-for.ts";
 
-const SOURCE = join(import.meta.dirname, "../../src");
 const PROGRAM = join(import.meta.dirname, "../support/mcp-server.ts");
 
 afterEach(closeMcpServers);
@@ -438,8 +438,8 @@ describe.each([
 function inProcess({ settings, home }: Host, script: string) {
   const servers = [...settings.mcp].map(([name, one]) => [name, { ...one, env: [...one.env] }]);
   const head = `
-    import { DEFAULT_SETTINGS } from ${JSON.stringify(join(SOURCE, "config/settings.ts"))};
-    import { listMcpTools } from ${JSON.stringify(join(SOURCE, "agent/mcp-client/mcp-servers.ts"))};
+    import { DEFAULT_SETTINGS } from ${JSON.stringify(moduleOf("config/settings"))};
+    import { listMcpTools } from ${JSON.stringify(moduleOf("agent/mcp-client/mcp-servers"))};
     const mcp = new Map(${JSON.stringify(servers)}.map(([name, one]) => [name, { ...one, env: new Map(one.env) }]));
     const host = { settings: { ...DEFAULT_SETTINGS, mcp }, home: ${JSON.stringify(home)}, env: {} };`;
   return promisify(execFile)(process.execPath, ["--input-type=module", "-e", `${head}\n${script}`], {

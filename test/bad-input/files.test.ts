@@ -6,6 +6,8 @@ import type { FindingCode } from "../../src/errors/finding-codes.ts";
 import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { asOrdinaryUser, HAS_ORDINARY_USER } from "../support/ordinary-user.ts";
+import { moduleOf } from "../support/program.ts";
 import { codesOf, expectVerdict, fixturesOf, loads, refused } from "./fixture.ts";
 import { makePipe } from "./pipe.ts";
 import { onlySkill, SECRET } from "./scene.ts";
@@ -150,10 +152,10 @@ describe("SKILL.md that is something else", () => {
 describe("modes", () => {
   // Root may read everything, so the question is put by an ordinary user where one can be had.
   const PROBE = `
-    const [root, source] = process.argv.slice(1);
-    const { directorySource } = await import(source + "/source/directory.ts");
-    const { checkPath } = await import(source + "/source/check.ts");
-    const { skills, diagnostics } = await directorySource({ path: root }).load();
+    const [root] = process.argv.slice(1);
+    const { createDirectorySource } = await import(${JSON.stringify(moduleOf("skill/source/directory-source"))});
+    const { checkPath } = await import(${JSON.stringify(moduleOf("skill/source/check-skills"))});
+    const { skills, diagnostics } = await createDirectorySource({ path: root }).load();
     const checked = checkPath(root + "/x");
     const all = [...checked.diagnostics, ...checked.files.flatMap((file) => file.diagnostics)];
     console.log(JSON.stringify({
@@ -163,28 +165,24 @@ describe("modes", () => {
     }));`;
   const probe = (root: string) => {
     chmodSync(root, 0o755);
-    const node = [process.execPath, "--input-type=module", "-e", PROBE, root, `${import.meta.dirname}/../../src`];
-    const [command = "", ...args] =
-      process.getuid?.() === 0 ? ["setpriv", "--reuid", "65534", "--clear-groups", ...node] : node;
-    const { status, stdout } = spawnSync(command, args, { encoding: "utf8", cwd: "/" });
-    return status === 0 ? (JSON.parse(stdout) as object) : undefined;
+    const node = [process.execPath, "--input-type=module", "-e", PROBE, root];
+    const [command = "", ...args] = [...asOrdinaryUser(), ...node];
+    const { status, stdout, stderr } = spawnSync(command, args, { encoding: "utf8", cwd: "/" });
+    expect(status, stderr).toBe(0);
+    return JSON.parse(stdout) as object;
   };
 
-  test("[Q-09] a file that may not be read is reported, and the others load", async (context) => {
+  test.skipIf(!HAS_ORDINARY_USER)("[Q-09] a file that may not be read is reported, and the others load", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "y/SKILL.md": skillText("y") });
     chmodSync(`${root}/x/SKILL.md`, 0);
-    const seen = probe(root);
-    if (!seen) return context.skip("there is no ordinary user here");
-    expect(seen).toEqual({ names: ["y"], codes: ["unreadable"], checked: ["unreadable"] });
+    expect(probe(root)).toEqual({ names: ["y"], codes: ["unreadable"], checked: ["unreadable"] });
   });
 
-  test("[Q-09] a folder that may not be read is reported, and the others load", async (context) => {
+  test.skipIf(!HAS_ORDINARY_USER)("[Q-09] a folder that may not be read is reported, and the others load", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "y/SKILL.md": skillText("y") });
     chmodSync(`${root}/x`, 0);
     onTestFinished(() => chmodSync(`${root}/x`, 0o755));
-    const seen = probe(root);
-    if (!seen) return context.skip("there is no ordinary user here");
-    expect(seen).toEqual({ names: ["y"], codes: ["unreadable"], checked: ["unreadable"] });
+    expect(probe(root)).toEqual({ names: ["y"], codes: ["unreadable"], checked: ["unreadable"] });
   });
 
   test("[Q-09] a set-id bit is reported, and the file is listed", async () => {

@@ -1,18 +1,16 @@
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { moduleOf } from "../support/program.ts";
 import { serverHost } from "./runs-scene.ts";
-
-const SOURCE = join(import.meta.dirname, "../../src");
 
 describe("a server of MCP", () => {
   it("that does not end when it is asked to is gone after the program that started it", async () => {
     const { home, log, settings } = serverHost("stays");
     const program = `
-      import { listMcpTools } from ${JSON.stringify(join(SOURCE, "agent/mcp-client/mcp-servers.ts"))};
-      import { DEFAULT_SETTINGS } from ${JSON.stringify(join(SOURCE, "config/settings.ts"))};
+      import { listMcpTools } from ${JSON.stringify(moduleOf("agent/mcp-client/mcp-servers"))};
+      import { DEFAULT_SETTINGS } from ${JSON.stringify(moduleOf("config/settings"))};
       const [name, { env, ...more }] = ${JSON.stringify([...settings.mcp].map(([name, { env, ...more }]) => [name, { ...more, env: [...env] }])[0])};
       const mcp = new Map([[name, { ...more, env: new Map(env) }]]);
       const { tools } = await listMcpTools({ home: ${JSON.stringify(home)}, env: {}, settings: { ...DEFAULT_SETTINGS, mcp } });

@@ -10,6 +10,7 @@ import { mapSandboxPath, type Sandbox, type SandboxOutcome } from "../../src/hos
 import { type BubblewrapOptions, createBubblewrapSandbox } from "../../src/sandbox/bubblewrap.ts";
 import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { allocateRunUser, isRoot } from "../../src/sandbox/sandbox-folders.ts";
+import { moduleOf } from "../support/program.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { type Check, LIMITS, type Ran, type RunOptions, type Scene, sceneFor } from "./scene.ts";
 
@@ -312,13 +313,12 @@ function startHost(
   text = LINGER,
   made?: Pick<BubblewrapOptions, "program" | "cgroups">,
 ): ChildProcess {
-  const source = join(import.meta.dirname, "../../src");
   const folder = mkdtempSync(join(tmpdir(), "skillet-check-"));
   const script = `
-    const { createSandbox } = await import(${JSON.stringify(join(source, "sandbox/create-sandbox.ts"))});
-    const { DEFAULT_SANDBOX_SETTINGS } = await import(${JSON.stringify(join(source, "config/limits.ts"))});
-    const { createBubblewrapSandbox } = await import(${JSON.stringify(join(source, "sandbox/bubblewrap.ts"))});
-    const { isRoot, allocateRunUser } = await import(${JSON.stringify(join(source, "sandbox/sandbox-folders.ts"))});
+    const { createSandbox } = await import(${JSON.stringify(moduleOf("sandbox/create-sandbox"))});
+    const { DEFAULT_SANDBOX_SETTINGS } = await import(${JSON.stringify(moduleOf("config/limits"))});
+    const { createBubblewrapSandbox } = await import(${JSON.stringify(moduleOf("sandbox/bubblewrap"))});
+    const { isRoot, allocateRunUser } = await import(${JSON.stringify(moduleOf("sandbox/sandbox-folders"))});
     const home = ${JSON.stringify(folder)};
     const made = ${JSON.stringify(made)};
     const sandbox = made

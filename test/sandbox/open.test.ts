@@ -7,17 +7,17 @@ import { DEFAULT_SANDBOX_SETTINGS, type SandboxSettings } from "../../src/config
 import { createSandbox } from "../../src/sandbox/create-sandbox.ts";
 import { findSystemProgram } from "../../src/util/system.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 import { describeWithBubblewrap } from "./contract.ts";
 
 const open = (settings: Partial<SandboxSettings> = {}, home = temporaryFolder()) =>
   createSandbox({ settings: { ...DEFAULT_SANDBOX_SETTINGS, ...settings }, home });
 const isRoot = process.getuid?.() === 0;
-const source = join(import.meta.dirname, "../../src");
 
 /** A program that opens a sandbox and says what came of it. */
 const OPENS = `
-  const { createSandbox } = await import(${JSON.stringify(join(source, "sandbox/create-sandbox.ts"))});
-  const { DEFAULT_SANDBOX_SETTINGS } = await import(${JSON.stringify(join(source, "config/limits.ts"))});
+  const { createSandbox } = await import(${JSON.stringify(moduleOf("sandbox/create-sandbox"))});
+  const { DEFAULT_SANDBOX_SETTINGS } = await import(${JSON.stringify(moduleOf("config/limits"))});
   const told = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home: process.argv[1] }).then(
     ({ level, by }) => ({ level, by }),
     ({ code, message, fix, commands }) => ({ code, message, fix, commands }),

@@ -14,7 +14,7 @@ import { type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
 import { checksFor } from "../sandbox/checks.ts";
 import { sceneFor } from "../sandbox/scene.ts";
 import { asOrdinaryUser, ORDINARY_USER } from "./ordinary-user.ts";
-import { WITH_BUILT } from "./program.ts";
+import { KEPT, WITH_BUILT } from "./program.ts";
 
 export interface Tried {
   user: number;
@@ -38,7 +38,10 @@ export async function asUser(): Promise<Tried> {
     // the first ones, up to a gap.)
     const child = spawn(program, args, {
       cwd: "/",
-      env: { PATH: "/usr/bin:/bin", HOME: home, HOST_SECRET: "of the host's" },
+      env: {
+        ...{ PATH: "/usr/bin:/bin", HOME: home, HOST_SECRET: "of the host's" },
+        ...(KEPT === undefined ? {} : { SKILLET_TEST_BUILT: KEPT }),
+      },
       stdio: ["ignore", "pipe", "pipe", ...Array(37).fill("ignore"), leaked],
     });
     let stdout = "";

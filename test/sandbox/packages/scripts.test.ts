@@ -18,6 +18,7 @@ import { withBuilderLock } from "../../../src/sandbox/packages/apt-packages.ts";
 import { resolveIdRange } from "../../../src/sandbox/packages/id-range.ts";
 import type { PackageFolders } from "../../../src/sandbox/sandbox-folders.ts";
 import { temporaryFolder, writeFiles } from "../../support/folder.ts";
+import { moduleOf } from "../../support/program.ts";
 import { cached, cachedBase, canBuild, isRoot, lackedPackages, places } from "./place.ts";
 
 /** A package with nothing in it but a script. */
@@ -171,7 +172,7 @@ describe.skipIf(!canBuild || !isReadable)("an ordinary user", { timeout: 90_000 
     const [name = ""] = lackedPackages(1);
     const { own } = places();
     const folder = join(own, "..");
-    const packages = join(repository, "src/sandbox/packages/apt-packages.ts");
+    const packages = moduleOf("sandbox/packages/apt-packages");
     writeFiles(folder, {
       passwd: `${readFileSync("/etc/passwd", "utf8")}tester:x:54321:54321::${folder}:/bin/sh\n`,
       subuid: "tester:700000:65536\n",
