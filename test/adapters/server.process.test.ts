@@ -248,14 +248,14 @@ describe("what is served", () => {
   it("[S-36] is not what needs a private chat, where nobody says that it is one", async () => {
     const scene = await discoverIn({
       [`${HOME}/open/SKILL.md`]: skillText("open"),
-      [`${HOME}/secret/SKILL.md`]: skillText("secret", { more: "sensitive: true\n" }),
+      [`${HOME}/diary/SKILL.md`]: skillText("diary", { more: "sensitive: true\n" }),
     });
-    expect((await names(scene)).tools).toEqual(["open", "secret"]);
+    expect((await names(scene)).tools).toEqual(["diary", "open"]);
     const { caller: _, ...nobody } = scene;
     const { call, client } = await connectTo(servingOf(nobody as Scene, {}, { caller: {} }));
-    expect(JSON.stringify(await call("list_skills"))).not.toContain("secret");
-    expect((await call("load_skill", { skill: "secret" })).isError).toBe(true);
-    await expect(client.readResource({ uri: "skill://secret/SKILL.md" })).rejects.toMatchObject({ code: -32602 });
+    expect(JSON.stringify(await call("list_skills"))).not.toContain("diary");
+    expect((await call("load_skill", { skill: "diary" })).isError).toBe(true);
+    await expect(client.readResource({ uri: "skill://diary/SKILL.md" })).rejects.toMatchObject({ code: -32602 });
   });
 
   it("is not what is disabled, nor what nobody has trusted, until somebody does", async () => {
