@@ -30,8 +30,11 @@ function built(): Plugin {
 
 /** The files that take longest. They start first: as the last ones, they would run with nothing next to them. */
 const SLOW_FILES = [
-  ...["adapters/stdio", "cli/dialogue", "scan/cost", "adapters/revocation", "remote/put", "agent/given-packages"],
-  ...["agent/tools-files.process", "bad-input/toolsets.process", "agent/workspace/persistence", "bad-input/own-files"],
+  ...["cli/eval-tasks", "agent/given-packages", "adapters/revocation", "adapters/team-revocation.process"],
+  ...["adapters/stdio", "cli/dialogue", "scan/cost", "bad-input/toolsets.process", "agent/mcp", "bad-input/mcp"],
+  ...["bad-input/own-files", "agent/tools-files.process", "agent/workspace/persistence"],
+  ...["sandbox/libraries/fetch-proxy", "adapters/postgres/workers.system", "adapters/studio-browser.system"],
+  ...["sandbox/packages/packages", "adapters/postgres/runs-in-postgres.system", "sandbox/bubblewrap", "e2e/example"],
   ...["sandbox/cgroup-v2", "e2e/journey", "e2e/embedding"],
 ].map((name) => join(import.meta.dirname, "test", `${name}.test.ts`));
 
