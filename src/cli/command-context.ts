@@ -213,12 +213,18 @@ export async function openCommandRuns(io: CommandIo, options: CommonOptions): Pr
 export async function openCommandEngine(around: Environment, settings: Settings): Promise<Engine | undefined> {
   const url = readEngineUrl(around, settings);
   if (url === undefined) return undefined;
-  const { openEngine } = await import("../adapters/postgres/engine.ts");
+  const [{ openEngine }, { createPostgresProviderLimit }, { shareProviderLimits }] = await Promise.all([
+    import("../adapters/postgres/engine.ts"),
+    import("../adapters/postgres/postgres-limits.ts"),
+    import("../agent/models/model-providers.ts"),
+  ]);
   const { leaseSeconds, outageSeconds, sealKey } = settings.engine;
-  return openEngine({
+  const engine = await openEngine({
     ...{ url, leaseSeconds, outageSeconds },
     sealKey: sealKey === undefined ? undefined : readEngineReference(around, "seal_key", sealKey),
   });
+  shareProviderLimits((account, local) => createPostgresProviderLimit(engine.database, account, local));
+  return engine;
 }
 
 /** Opens the database of the engine. Throws a SkillError if none is configured. */

@@ -109,6 +109,7 @@ const COMPUTED_DEFAULTS: Record<string, DefaultValue> = {
   "limits.cost.day": { says: "no limit" },
   "limits.cost.month": { says: "no limit" },
   "engine.url": { says: "none; runs are files of this machine" },
+  "engine.tenant_slots": { says: "no limit" },
   "engine.seal_key": { says: "none; texts of runs are stored as they are" },
   "server.public_url": { says: "none" },
   "server.oauth.issuer": { says: "none; only tokens of this server are accepted" },

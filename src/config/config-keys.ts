@@ -335,6 +335,12 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
     ({ docs }, value) => Object.assign(docs, { url: value }),
   ),
   defineEngineKey("slots", "the number of runs that a worker works on at once", "slots"),
+  defineKey(
+    "engine.tenant_slots",
+    "size",
+    "the maximum runs of a tenant that all workers work on at once; the same on all workers",
+    ({ engine }, value) => Object.assign(engine, { tenantSlots: value }),
+  ),
   defineEngineKey("lease_seconds", "the time after which a worker that does not answer loses its runs", "leaseSeconds"),
   defineEngineKey("outage_seconds", "the time that a running run waits for an unavailable database", "outageSeconds"),
   defineEngineKey("drain_seconds", "the time that a stopped worker gives its runs to end", "drainSeconds"),
@@ -681,7 +687,7 @@ function defineRunsKey(name: string, means: string, kept: keyof RunRetention): C
 function defineEngineKey(
   name: string,
   means: string,
-  field: Exclude<keyof EngineSettings, "url" | "sealKey">,
+  field: Exclude<keyof EngineSettings, "url" | "sealKey" | "tenantSlots">,
 ): ConfigKey {
   return defineKey(`engine.${name}`, "size", means, ({ engine }, value) => Object.assign(engine, { [field]: value }), {
     default: DEFAULT_ENGINE_SETTINGS[field],

@@ -119,6 +119,8 @@ export interface EngineSettings {
   sealKey?: string;
   /** The number of runs that a worker works on at once. */
   slots: number;
+  /** The number of runs of a tenant that all workers work on at once. */
+  tenantSlots?: number;
   /** The time after which a run of a worker that no longer answers is given to another. */
   leaseSeconds: number;
   /** The time that a running run waits for an unavailable database. */

@@ -72,6 +72,7 @@ export interface SettingsInput {
     url?: string;
     sealKey?: string;
     slots?: number;
+    tenantSlots?: number;
     leaseSeconds?: number;
     outageSeconds?: number;
     drainSeconds?: number;

@@ -100,7 +100,16 @@ const EVERY = {
     ...{ toolTimeoutSeconds: 1, toolOutput: 1, cost: { run: 1.5, day: 2, month: 3 } },
   },
   runs: { keepDays: 1, keep: 1 },
-  engine: { url: "env:E", sealKey: "env:K", slots: 1, leaseSeconds: 1, outageSeconds: 1, drainSeconds: 1, attempts: 1 },
+  engine: {
+    url: "env:E",
+    sealKey: "env:K",
+    slots: 1,
+    tenantSlots: 1,
+    leaseSeconds: 1,
+    outageSeconds: 1,
+    drainSeconds: 1,
+    attempts: 1,
+  },
   docs: { url: "https://docs.example.com" },
   disclosure: { mode: "static", maxSkills: 1, budget: 1, listingBudget: 1, listIntents: [], shortlist: true },
   sandbox: {

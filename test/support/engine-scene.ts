@@ -154,6 +154,9 @@ export interface MachineOptions {
   config?: string;
   /** Whether payments need an approval. Defaults to false. */
   needsApproval?: boolean;
+  /** Further lines of `[engine]`, and of its model. */
+  engine?: string;
+  rates?: string;
   /** Further environment variables of its processes. */
   env?: Readonly<Record<string, string>>;
   /** The skills, by name: their instructions. Defaults to `payer`, `outer` and `inner`. */
@@ -212,6 +215,7 @@ provider = "openai-compatible"
 model = "${MODEL}"
 base_url = "${world.url}/v1"
 api_key = "${API_KEY}"
+${options.rates ?? ""}
 [tools.mcp.bank]
 url = "${world.url}/mcp"
 auto_approve = [${options.needsApproval ? "" : '"pay"'}]
@@ -220,6 +224,7 @@ url = "env:ENGINE_URL"
 ${options.env?.["SEAL_KEY"] === undefined ? "" : 'seal_key = "env:SEAL_KEY"'}
 lease_seconds = ${options.leaseSeconds ?? 5}
 attempts = ${options.attempts ?? 2}
+${options.engine ?? ""}
 `,
   );
   const env = { HOME: home, ENGINE_URL: url, ...options.env };

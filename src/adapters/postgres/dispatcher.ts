@@ -24,6 +24,8 @@ export interface ConsumeOptions {
   queues: readonly string[];
   /** The number of legs at once. */
   slots: number;
+  /** The number of legs of a tenant at once, over all workers. Defaults to no limit. */
+  tenantSlots?: number | undefined;
   work(leg: Leg): Promise<void>;
 }
 
@@ -120,7 +122,7 @@ export function createDbosDispatcher(database: Database, url: string): Dispatche
         count += found.length;
       }
     },
-    async consume({ worker, queues, slots, work }) {
+    async consume({ worker, queues, slots, tenantSlots = MAX_TENANT_LEGS, work }) {
       const { DBOS } = await loadPeer.dbos();
       DBOS.registerWorkflow(work, { name: WORKFLOW, maxRecoveryAttempts: 1_000_000 });
       DBOS.setConfig({
@@ -131,7 +133,7 @@ export function createDbosDispatcher(database: Database, url: string): Dispatche
       await DBOS.launch();
       for (const queue of queues) {
         await DBOS.registerQueue(queue, {
-          ...{ workerConcurrency: slots, partitionConcurrency: MAX_TENANT_LEGS, minPollingIntervalMs: POLL_MS },
+          ...{ workerConcurrency: slots, partitionConcurrency: tenantSlots, minPollingIntervalMs: POLL_MS },
           onConflict: "always_update",
         });
       }

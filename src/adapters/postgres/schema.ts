@@ -134,6 +134,19 @@ create table skillet.audit_head (
 );
 insert into skillet.audit_head (seq, hash) values (0, repeat('0', 64));`,
   },
+  {
+    version: 4,
+    sql: `
+-- Not logged: after a crash of the server, the buckets are full again.
+create unlogged table skillet.provider_limits (
+  -- A digest of the provider, the address and the key.
+  account text primary key,
+  requests double precision,
+  tokens double precision,
+  refilled_at timestamptz not null default clock_timestamp(),
+  paused_until timestamptz
+);`,
+  },
 ];
 
 export const SCHEMA_VERSION: number = SCHEMA_VERSIONS.at(-1)?.version ?? 0;

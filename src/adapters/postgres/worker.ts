@@ -12,6 +12,8 @@ export interface WorkerOptions {
   version: string;
   queues: readonly string[];
   slots: number;
+  /** The number of runs of a tenant at once, over all workers, which must agree. Defaults to no limit. */
+  tenantSlots?: number | undefined;
   leaseSeconds: number;
   outageSeconds: number;
   drainSeconds: number;
@@ -52,7 +54,7 @@ export async function startWorker(
   { database, dispatcher, queue }: WorkerParts,
   options: WorkerOptions,
 ): Promise<RunningWorker> {
-  const { name, slots, queues, leaseSeconds, drainSeconds } = options;
+  const { name, slots, tenantSlots, queues, leaseSeconds, drainSeconds } = options;
   const running = new Map<string, AbortController>();
   const state = { isDraining: false, skills: {} as Readonly<Record<string, string>>, advertised: "" };
   const emit = (event: WorkerEventBody) => options.onEvent?.({ at: new Date().toISOString(), ...event } as WorkerEvent);
@@ -94,7 +96,7 @@ export async function startWorker(
   state.skills = await options.listSkills();
   await presence.beat();
   const consume = await dispatcher.consume({
-    ...{ worker: name, queues, slots },
+    ...{ worker: name, queues, slots, tenantSlots },
     work: (leg) => work(leg).finally(() => running.delete(leg.run)),
   });
   await advertise();

@@ -287,11 +287,11 @@ export function createProviderLimit({
   const tokens: Bucket = { left: undefined, refilledAt: now() };
   let pausedUntil = 0;
   /** Returns the milliseconds until the bucket has this much. */
-  const waitFor = (bucket: Bucket, perMinute: number | undefined, needed: number): number => {
-    if (perMinute === undefined) return 0;
+  const waitFor = (bucket: Bucket, perMinute: number | undefined, needed: number, most = perMinute): number => {
+    if (perMinute === undefined || most === undefined) return 0;
     const at = now();
     const refilled = ((at - bucket.refilledAt) / 60_000) * perMinute;
-    bucket.left = Math.min(perMinute, (bucket.left ?? perMinute) + refilled);
+    bucket.left = Math.min(most, (bucket.left ?? most) + refilled);
     bucket.refilledAt = at;
     return bucket.left >= needed ? 0 : ((needed - bucket.left) / perMinute) * 60_000;
   };
@@ -301,7 +301,7 @@ export function createProviderLimit({
         signal.throwIfAborted();
         const ms = Math.max(
           pausedUntil - now(),
-          waitFor(requests, requestsPerMinute, 1),
+          waitFor(requests, requestsPerMinute, 1, getRequestBurst(requestsPerMinute)),
           waitFor(tokens, tokensPerMinute, Math.min(1, tokensPerMinute ?? 1)),
         );
         if (ms <= 0) break;
@@ -318,11 +318,26 @@ export function createProviderLimit({
   };
 }
 
+/** Returns the requests that may be sent at once: with more, the first minute would have twice as many as it may. */
+export function getRequestBurst(requestsPerMinute: number | undefined): number | undefined {
+  return requestsPerMinute === undefined ? undefined : Math.max(1, requestsPerMinute / 20);
+}
+
 /** A longer pause would exceed the time limit of an answer. */
-const MAX_PAUSE_MS = 60_000;
+export const MAX_PAUSE_MS = 60_000;
 const DEFAULT_PAUSE_MS = 5000;
 
 const LIMITS = new Map<string, ProviderLimit>();
+let openLimit: (account: string, local: ProviderLimit) => ProviderLimit = (_, local) => local;
+
+/**
+ * Shares the limits of accounts with other processes, for models that are created from now on. `open` gets the digest of an account, and the
+ * limit of this process alone, which counts while the others cannot be reached.
+ */
+export function shareProviderLimits(open: (account: string, local: ProviderLimit) => ProviderLimit): void {
+  openLimit = open;
+  LIMITS.clear();
+}
 
 /** Returns the limit of an account: of the provider, address and key. */
 export function getProviderLimit(
@@ -331,7 +346,7 @@ export function getProviderLimit(
   key: string | undefined,
 ): ProviderLimit {
   const id = hash("sha256", JSON.stringify([provider, address, key]));
-  const known = LIMITS.get(id) ?? createProviderLimit();
+  const known = LIMITS.get(id) ?? openLimit(id, createProviderLimit());
   LIMITS.set(id, known);
   return known;
 }

@@ -53,7 +53,7 @@ async function runWorker({ io, options }: CommandContext<WorkerCommandOptions>):
   const engine = await openCommandEngine(discovered.around, discovered.settings);
   if (!engine) throw createEngineMissingError();
   const found = await attachCapabilities({ ...discovered, ...selectEngineStores(engine) });
-  const { slots: usualSlots, leaseSeconds, outageSeconds, drainSeconds, attempts } = found.settings.engine;
+  const { slots: usualSlots, tenantSlots, leaseSeconds, outageSeconds, drainSeconds, attempts } = found.settings.engine;
   const slots = options.slots === undefined ? usualSlots : Math.max(1, parseCountOption("--slots", options.slots));
   const { name = `${hostname()}-${process.pid}-${randomBytes(2).toString("hex")}` } = options;
   const signal = createInterruptSignal(io);
@@ -65,7 +65,7 @@ async function runWorker({ io, options }: CommandContext<WorkerCommandOptions>):
       const host = { ...found, ...(traces ? { onEvent: traces.record } : {}) };
       const skills = createSkillView(found);
       const worker = await startWorker(engine, {
-        ...{ name, slots, queues: options.queue ?? [DEFAULT_QUEUE], version: packageVersion() },
+        ...{ name, slots, tenantSlots, queues: options.queue ?? [DEFAULT_QUEUE], version: packageVersion() },
         ...{ leaseSeconds, outageSeconds, drainSeconds, attempts },
         check: (leg) => skills.check(leg),
         run(id, { workspace, tenant, person }, aborted) {
