@@ -169,13 +169,13 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   defineModelKey(
     "requests_per_minute",
     "size",
-    "the maximum requests in a minute to the account of the model, by all runs of a process; others wait",
+    "the maximum requests in a minute to the account of the model, by all runs of a process, or of all processes with an engine; others wait",
     "requestsPerMinute",
   ),
   defineModelKey(
     "tokens_per_minute",
     "size",
-    "the maximum input and output tokens in a minute of that account, by all runs of a process; others wait",
+    "the maximum input and output tokens in a minute of that account, by all runs of a process, or of all processes with an engine; others wait",
     "tokensPerMinute",
   ),
   defineModelKey("max_tokens", "size", "the maximum output tokens of one response", "maxTokens"),

@@ -307,6 +307,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "A-10": "Skills of MCP servers are a source: lazy, verified by digest, untrusted until approved.",
   "E-01":
     "One driver: the suites of journal, resume and approvals pass unchanged over the file store, the memory store and the Postgres store.",
+  "E-02": "Without an engine no module of it is loaded, and no package is added to an installation.",
   "E-03": "A step costs at most 3 x a file step at 1 kB and 4 x at 100 kB (measured by the benchmark), one round trip.",
   "E-04":
     "Every value the file store keeps, the Postgres store keeps byte for byte (NUL, lone surrogates, 10 MB, `__proto__`).",
@@ -330,18 +331,19 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "Permanent approvals are shared by digest and tenant. They are read at each call, so a revocation counts at the next call of every worker.",
   "E-11": "Several workers that find the same one gone, or the same legs lost, at once move each run once.",
   "E-12": "A waiting run holds no slot and no lease of a worker. Reading: its memory is not measured.",
-  "E-25": "A run started by the previous release is resumed by this one: with the tables and the journal that it wrote.",
+  "E-25":
+    "A run started by the previous release is resumed by this one: with the tables and the journal that it wrote.",
   "E-27":
     "One trace, one chain of audit entries and one statistics row per run, however often it moved between workers; `stats` and `audit` read those of all machines.",
-  "E-24": "Draining repeats 0 calls. Reading: without rolling deploys.",
-  "E-21":
-    "approve, deny, cancel, runs and stats work from a machine without worker, skills or model.",
+  "E-24": "Draining repeats 0 calls; two rolling deploys under load: no run fails, and no call is repeated.",
+  "E-21": "approve, deny, cancel, runs and stats work from a machine without worker, skills or model.",
   "E-26":
     "Postgres unavailable: commands fail within 5 s with a fix and without the password, workers survive, and everything continues on return.",
   "E-29": "A least-privileged database role is enough to record runs; `engine check` reports a role that can do more.",
   "E-14":
-    "Tenant concurrency is never exceeded; a small tenant behind a large one starts within 2 x of its time on an empty queue. Reading: within one server.",
-  "E-16": "Provider limits hold over all runs of a process; a 429 pauses all within 1 s.",
+    "Tenant concurrency is never exceeded, with 2 and 4 workers and in a server; a small tenant behind a large one starts before most of its runs.",
+  "E-16":
+    "Provider limits hold over all runs of a process, and with an engine over all its processes; a 429 pauses all of them.",
   "E-30":
     "Two HTTP servers of one home behind a round-robin proxy pass the 2026-07-28 suite; older clients pass with stickiness, and without it get 404.",
   "E-32":

@@ -79,9 +79,8 @@ describe.skipIf(!HAS_POSTGRES)("limits over all workers", { timeout: 300_000 }, 
   it("[E-16] hold for this process alone while the database is away", async () => {
     const database = await openDatabase({ url: "postgres://skillet@127.0.0.1:1/skillet", patienceMs: 0 });
     const limit = createPostgresProviderLimit(database, "account", createProviderLimit());
-    for (let request = 0; request < 3; request++)
-      await limit.wait({ requestsPerMinute: 60 }, AbortSignal.timeout(60_000));
-    await expect(limit.wait({ requestsPerMinute: 60 }, AbortSignal.timeout(100))).rejects.toThrow();
+    await limit.wait({ requestsPerMinute: 1 }, AbortSignal.timeout(60_000));
+    await expect(limit.wait({ requestsPerMinute: 1 }, AbortSignal.timeout(100))).rejects.toThrow();
   });
 
   it.each(IS_LONG ? [2, 4] : [2])(
@@ -117,7 +116,7 @@ describe.skipIf(!HAS_POSTGRES)("limits over all workers", { timeout: 300_000 }, 
             .slice(0, first)
             .map((payment) => payment.split(" ")[0]),
         ).size,
-      ).toBeLessThanOrEqual(4);
+      ).toBeLessThan(large.length / 2);
       expect(await engine.database.query("select requests from skillet.provider_limits")).toHaveLength(1);
     },
   );
