@@ -62,7 +62,11 @@ export const evalCommand: CommandDefinition = {
       )
       .option("-a, --all", "Compete with every skill found instead of the same folder only")
       .option("-m, --misses", "List missed queries and false triggers")
-      .option("--improve", "route: propose keywords that let more held-out queries find a skill")
+      .option(
+        "--improve",
+        "route: propose the smallest changes that let more held-out queries find a skill. With --model, it also writes descriptions.",
+      )
+      .option("--apply", "With --improve: write the changes into the files")
       .option("--ci", "Exit with 1 if the threshold is not reached")
       .option(
         "--threshold <share>",
@@ -97,6 +101,7 @@ export const evalCommand: CommandDefinition = {
           "skillet eval skills/deploy --misses",
           "skillet eval skills --ci --threshold 0.9",
           "skillet eval skills --improve",
+          "skillet eval skills/deploy --improve --model fast --apply",
           "skillet eval skills/deploy --level trigger --misses",
           "skillet eval skills/deploy --level task --dry-run",
           "skillet eval skills/deploy --level task -k 10 --max-cost 2",
@@ -114,6 +119,7 @@ interface EvalOptions extends TaskOptions {
   all?: boolean;
   misses?: boolean;
   improve?: boolean;
+  apply?: boolean;
   report?: readonly string[];
   ci?: boolean;
   threshold: string;
@@ -190,7 +196,8 @@ async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalO
   const { subjects, problems, training } = collectTriggerQueries(catalog, names);
   if (options.improve && subjects.length > 0) {
     const { proposeImprovements } = await import("../eval-triggers.ts");
-    return proposeImprovements(io, { catalog, skills, names, heldOut: subjects, maxSkills });
+    const host = options.model === undefined ? undefined : await discoverForCommand(io, options);
+    return proposeImprovements(io, { catalog, skills, names, heldOut: subjects, maxSkills, host }, options);
   }
   const report = createEvalReport("route", { workspace: resolveCommandEnvironment(io, options).workspace });
   const evaluation = await runWithWaitIndicator(io, "measuring", async ({ at }) => {
