@@ -26,11 +26,8 @@ const NEEDS: Record<string, (scene: GuideScene) => void | Promise<void>> = {
   /** github.com with one public repository: a proxy leads to a server of this machine, whose certificate git accepts. */
   async github({ home, env }) {
     const skill =
-      "---\nname: skill-creator\ndescription: Writes skills. Use when the user wants a new skill.\n---\n\nDo it.\n";
-    const { folder } = makeRepository(
-      { "skills/skill-creator/SKILL.md": skill },
-      join(home, "github/anthropics/skills"),
-    );
+      "---\nname: pdf\ndescription: Reads and fills in PDF files. Use when the user has a PDF.\n---\n\nDo it.\n";
+    const { folder } = makeRepository({ "skills/pdf/SKILL.md": skill }, join(home, "github/anthropics/skills"));
     const { proxy, certificate } = await startGithub(join(folder, "../.."));
     const trusted = join(home, "github.pem");
     cpSync(certificate, trusted);
