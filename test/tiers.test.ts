@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "./support/folder.ts";
 import { refused } from "./support/no-processes.ts";
-import { sampleSteps } from "./support/sample-steps.ts";
+import { IS_LONG, sampleRows, sampleSteps } from "./support/sample-steps.ts";
 import { listFilesThatImport, listTestFiles, listTierFiles, type Tier, tierOf } from "./support/tiers.ts";
 
 describe("the tier of a test file", () => {
@@ -54,6 +54,11 @@ describe("a sample of steps", () => {
   it("is all of them in the long tier, and if there are few", () => {
     expect(sampleSteps(40, 10, true)).toHaveLength(40);
     expect(sampleSteps(3, 10, false)).toEqual([1, 2, 3]);
+  });
+
+  it("of one is the last, and takes the rows of a table", () => {
+    expect(sampleSteps(40, 1, false)).toEqual([40]);
+    expect(sampleRows(["a", "b", "c"], 2)).toEqual(IS_LONG ? ["a", "b", "c"] : ["a", "c"]);
   });
 
   it("is a part of the long tier for each test that takes one", () => {
