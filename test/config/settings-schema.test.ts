@@ -20,7 +20,7 @@ const FITS: Readonly<Record<SettingsOwner, ValidateFunction>> = {
 /** Of every type, what it takes and what it does not. */
 const VALUES: readonly unknown[] = [
   ...["", "x", "fast", "a/b", "/etc/x", "x/y", "gog", "Gog", "gog.email", "gog.*", "*", "none", "read", "read-write"],
-  ...["static", "adaptive", "brave"],
+  ...["static", "adaptive", "brave", "2026-11-19"],
   ...["strong", "partial", "bubblewrap", "seatbelt", "docker", "podman", "anthropic", "ollama", "true", "20"],
   ...[
     "https://a.example/v1",

@@ -9,8 +9,8 @@ import {
   discoverForCommand,
   EXIT,
   formatExamples,
-  parseSince,
   openCommandStores,
+  parseSince,
   printConfigurationWarnings,
   SINCE_HELP,
 } from "../command-context.ts";

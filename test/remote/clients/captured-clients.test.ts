@@ -25,10 +25,12 @@ interface Captured {
 
 const ROOT = join(import.meta.dirname, "../../..");
 const FIXTURES = join(ROOT, "test", "fixtures", "clients");
-const captured = readdirSync(FIXTURES).map((file): [string, Captured] => [
-  file.replace(".json", ""),
-  JSON.parse(readFileSync(join(FIXTURES, file), "utf8")),
-]);
+const captured = readdirSync(FIXTURES)
+  .filter((file) => file.endsWith(".json"))
+  .map((file): [string, Captured] => [
+    file.replace(".json", ""),
+    JSON.parse(readFileSync(join(FIXTURES, file), "utf8")),
+  ]);
 
 /** Clients write text as XML, or in one line. */
 function plain(text: string): string {
