@@ -1,6 +1,7 @@
 import { closeSync, fstatSync, openSync, type Stats, statSync, writeSync } from "node:fs";
 import type { ReadStream } from "node:tty";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { endingThreads, exitAfterThreads } from "../util/system.ts";
 import { main } from "./main.ts";
 import {
   type CommandIo,
@@ -31,6 +32,7 @@ export function run(): void {
     process.exitCode =
       ending === undefined ? code : 128 + process.getBuiltinModule("node:os").constants.signals[ending];
     isFinished = true;
+    if (endingThreads.size > 0) exitAfterThreads(Number(process.exitCode), LINGER_MS);
     // A thread blocked in a system call, or output that is never read, would keep the process alive.
     setTimeout(() => {
       if (interruptedBy) exitBySignal(interruptedBy);

@@ -212,3 +212,13 @@ export async function closeMcpServers(): Promise<void> {
 export function readUptimeMs(): number {
   return process.uptime() * 1000;
 }
+
+/** Threads that should end, and have not ended. Node waits for them before it exits, also for one that blocks in native code. */
+export const endingThreads = new Set<Promise<unknown>>();
+
+/** Exits with this code also if a thread never ends: after a time, this process is replaced by one that exits. */
+export function exitAfterThreads(code: number, lingerMs: number): void {
+  // Only Node on Windows has no `execve`.
+  const timer = setTimeout(() => process.execve?.("/bin/sh", ["sh", "-c", `exit ${code}`], {}), lingerMs);
+  void Promise.allSettled(endingThreads).then(() => clearTimeout(timer));
+}

@@ -4,6 +4,7 @@ import type { Worker } from "node:worker_threads";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
 import type { CallOptions, ToolEffect, ToolResult } from "../../skill/tool.ts";
 import { omitUndefined } from "../../util/objects.ts";
+import { endingThreads } from "../../util/system.ts";
 import { truncateLine } from "../../util/text.ts";
 import type { MessageFromThread, MessageToThread, ThreadStart, ToolsetOffer } from "./toolset-messages.ts";
 import type { WorkerEntry } from "./worker-entry.ts";
@@ -197,7 +198,8 @@ class LiveThread {
 
   end(why: string): void {
     this.#over(why);
-    void this.#worker.terminate();
+    const ended = this.#worker.terminate().finally(() => endingThreads.delete(ended));
+    endingThreads.add(ended);
   }
 
   #ask(message: MessageToThread & { id: number }, options: CallOptions, settle: PendingCall["settle"]): void {
