@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, type Stats, statSync, writeSync } from "node:fs";
 import type { ReadStream } from "node:tty";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
-import { endingThreads, exitAfterThreads } from "../util/system.ts";
+import { exitAfterThreads } from "../util/system.ts";
 import { main } from "./main.ts";
 import {
   type CommandIo,
@@ -32,7 +32,7 @@ export function run(): void {
     process.exitCode =
       ending === undefined ? code : 128 + process.getBuiltinModule("node:os").constants.signals[ending];
     isFinished = true;
-    if (endingThreads.size > 0) exitAfterThreads(Number(process.exitCode), LINGER_MS);
+    exitAfterThreads(Number(process.exitCode), LINGER_MS);
     // A thread blocked in a system call, or output that is never read, would keep the process alive.
     setTimeout(() => {
       if (interruptedBy) exitBySignal(interruptedBy);
@@ -415,13 +415,9 @@ function splitTyped(typed: string): { keys: string; paste?: string; rest: string
   }
   const [line = ""] = /^[^\r\n]*(?:\r\n?|\n)?/.exec(typed) ?? [];
   const paste = line.indexOf(PASTE_START);
-  const end = paste === -1 ? line.length - findPartialPasteStart(line).length : paste;
+  // An incomplete paste marker at the end of the line waits for its rest.
+  const end = paste === -1 ? line.length - (/\u001b\[2(?:00?)?$/.exec(line)?.[0].length ?? 0) : paste;
   return { keys: line.slice(0, end), rest: typed.slice(end) };
-}
-
-/** Returns an incomplete paste marker at the end of the line. */
-function findPartialPasteStart(line: string): string {
-  return /\u001b\[2(?:00?)?$/.exec(line)?.[0] ?? "";
 }
 
 const LINE_BREAKS = /\r\n?|[\u2028\u2029]/g;

@@ -218,6 +218,7 @@ export const endingThreads = new Set<Promise<unknown>>();
 
 /** Exits with this code also if a thread never ends: after a time, this process is replaced by one that exits. */
 export function exitAfterThreads(code: number, lingerMs: number): void {
+  if (endingThreads.size === 0) return;
   // Only Node on Windows has no `execve`.
   const timer = setTimeout(() => process.execve?.("/bin/sh", ["sh", "-c", `exit ${code}`], {}), lingerMs);
   void Promise.allSettled(endingThreads).then(() => clearTimeout(timer));
