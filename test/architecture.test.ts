@@ -80,6 +80,16 @@ const layerOf = (path: string) => {
 };
 const resolved = ({ from, to }: Import) => posix.normalize(posix.join(posix.dirname(from), to));
 
+/** Lists the files that a file imports when it starts: neither types alone, nor with `import()`. */
+function listValueImports(from: string): string[] {
+  const statements = textOf(from).matchAll(/^(?:import|export)\s(?!type\b)(?:([^;"]*?)\sfrom\s)?"(\.[^"]+)"/gm);
+  return [...statements].flatMap(([, names = "", to = ""]) => {
+    const inner = /^\s*\{([^}]*)\}\s*$/.exec(names)?.[1];
+    const isOfTypes = inner?.split(",").every((name) => name.trim() === "" || name.trim().startsWith("type "));
+    return isOfTypes ? [] : resolved({ from, to });
+  });
+}
+
 describe("architecture", () => {
   it("knows files and folders of tests that exist as those that run code", () => {
     const paths = listTestFiles().map((path) => path.replace(/^test\//, ""));
@@ -95,6 +105,16 @@ describe("architecture", () => {
   it("lets a layer import only from those below it", () => {
     const wrong = imports.filter((entry) => entry.to.startsWith(".") && layerOf(resolved(entry)) > layerOf(entry.from));
     expect(wrong).toEqual([]);
+  });
+
+  it("has no file that imports itself through others", () => {
+    const graph = new Map(files.map((from): [string, string[]] => [from, listValueImports(from)]));
+    // Files that import nothing that is left, and then those that import only these.
+    for (let before = -1; before !== graph.size; ) {
+      before = graph.size;
+      for (const [from, to] of graph) if (!to.some((path) => graph.has(path))) graph.delete(from);
+    }
+    expect([...graph.keys()]).toEqual([]);
   });
 
   it("keeps layers of one rank apart", () => {

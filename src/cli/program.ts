@@ -3,16 +3,17 @@ import { Command } from "commander";
 import { packageRoot, packageVersion } from "../util/system.ts";
 import { findNearest } from "../util/text.ts";
 import { type CommandDefinition, EXIT, formatExamples } from "./command-context.ts";
+import { listCommand, printOverview } from "./commands/list.ts";
 import { type CommandIo, createPrinter } from "./output.ts";
 
-/** Imports the file of a command. Only the file of the command that is run is imported. */
+/** Imports the file of a command. Only the file of the command that is run is imported, and that of `list`, whose modules every start needs. */
 type LoadCommand = () => Promise<CommandDefinition>;
 
 /** The everyday commands, in the order of the help. */
 const EVERYDAY_COMMANDS: Readonly<Record<string, { summary: string; load: LoadCommand }>> = {
   list: {
     summary: "List the skills that were found",
-    load: async () => (await import("./commands/list.ts")).listCommand,
+    load: async () => listCommand,
   },
   show: {
     summary: "Show one skill: its source, files and findings",
@@ -89,7 +90,7 @@ const MORE_COMMANDS: Readonly<Record<string, Readonly<Record<string, LoadCommand
   Workers: {
     worker: async () => (await import("./commands/worker.ts")).workerCommand,
     workers: async () => (await import("./commands/worker.ts")).workersCommand,
-    engine: async () => (await import("./commands/engine.ts")).engineCommand,
+    engine: async () => (await import("./commands/worker.ts")).engineCommand,
   },
   Code: {
     script: async () => (await import("./commands/script.ts")).scriptCommand,
@@ -104,7 +105,7 @@ const MORE_COMMANDS: Readonly<Record<string, Readonly<Record<string, LoadCommand
   },
   Agents: {
     serve: async () => (await import("./commands/serve.ts")).serveCommand,
-    token: async () => (await import("./commands/token.ts")).tokenCommand,
+    token: async () => (await import("./commands/serve.ts")).tokenCommand,
     hook: async () => (await import("./commands/hook.ts")).hookCommand,
     export: async () => (await import("./commands/export.ts")).exportCommand,
   },
@@ -206,7 +207,7 @@ export async function buildProgram(
       command
         .addHelpText("after", formatExamples("skillet run host-report", "skillet help run"))
         .addHelpText("after", formatDocumentation()),
-    run: async (context) => (await import("./commands/list.ts")).printOverview(context),
+    run: printOverview,
   });
   const [named = ""] = argv;
   const names = Object.hasOwn(ALL_COMMANDS, named) ? [named] : Object.keys(COMMANDS);

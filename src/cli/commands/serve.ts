@@ -1,14 +1,27 @@
 import { Option } from "commander";
 import { SkillError } from "../../errors/problem.ts";
 import {
+  createServerTokenStore,
+  DEFAULT_SERVER_SCOPES,
+  type PersonToken,
+  SERVER_SCOPES,
+  type ServerScope,
+  type ServerTokenStore,
+} from "../../store/server-tokens.ts";
+import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
+import {
   type CommandContext,
   type CommandDefinition,
+  type CommonOptions,
   discoverForRun,
   EXIT,
   formatExamples,
+  parseDuration,
   requireConfiguration,
+  resolveCommandEnvironment,
 } from "../command-context.ts";
-import { createInterruptSignal } from "../output.ts";
+import { printConfigReach, recordChange, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
+import { type CommandIo, createInterruptSignal, createPrinter, printHanging, printJson } from "../output.ts";
 import { runTraced } from "../progress.ts";
 import {
   createRefresher,
@@ -103,4 +116,152 @@ async function serveOverStdio({ io, options, found, traces }: ServeContext): Pro
   await serveStreams(serving, streams, { signal, onNotice: (text) => printServerLine(io, text) });
   await watching.close();
   return EXIT.fine;
+}
+
+const DEFAULT_LIFETIME = "90d";
+
+/** `skillet token` and its subcommands. */
+export const tokenCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("Manage the tokens of people who call `skillet serve --http`")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet token create ada",
+          "skillet token create ci --scope load --expires 7d",
+          "skillet token list",
+          "skillet token revoke ada",
+        ),
+      ),
+  run: listTokens,
+  commands: {
+    create: {
+      define: (command) =>
+        command
+          .description("Create a token and print it, once")
+          .argument("<person>", "The name of the person: ada, or ada@example.com")
+          .option(
+            "--scope <scopes>",
+            `What the token allows: ${SERVER_SCOPES.join(", ")}. Each of the first four includes those before it. Defaults to all but metrics.`,
+          )
+          .option(
+            "--expires <time>",
+            `The lifetime, such as 12h or 30d, or \`never\`. Defaults to ${DEFAULT_LIFETIME}.`,
+          )
+          .addHelpText(
+            "after",
+            formatExamples(
+              "skillet token create ada",
+              "skillet token create prometheus --scope metrics --expires never",
+            ),
+          ),
+      run: createToken,
+    },
+    list: {
+      define: (command) =>
+        command
+          .description("List the tokens: their people, scopes and expiry")
+          .addHelpText("after", formatExamples("skillet token list", "skillet token list --json")),
+      run: listTokens,
+    },
+    revoke: {
+      define: (command) =>
+        command
+          .description("Revoke a token, or all tokens of a person, also in running servers")
+          .argument("<id>", "The id of a token, or the name of a person")
+          .addHelpText("after", formatExamples("skillet token revoke 3f2a91c0b7de", "skillet token revoke ada")),
+      run: revokeTokens,
+    },
+  },
+};
+
+interface CreateTokenOptions {
+  scope?: string;
+  expires?: string;
+}
+
+async function createToken({ io, options, args: [person = ""] }: CommandContext<CreateTokenOptions>): Promise<number> {
+  const scopes = options.scope?.split(",").map((scope) => scope.trim()) ?? DEFAULT_SERVER_SCOPES;
+  const lifetime = options.expires ?? DEFAULT_LIFETIME;
+  const expiresAt = lifetime === "never" ? undefined : new Date(Date.now() + parseDuration("--expires", lifetime));
+  const store = openTokens(io, options);
+  const { token, text } = store.create({
+    person,
+    scopes: scopes as ServerScope[],
+    ...(expiresAt === undefined ? {} : { expiresAt }),
+  });
+  await recordChange(resolveCommandEnvironment(io, options), "token.create", {
+    user: person,
+    account: `token ${token.id}`,
+  });
+  if (options.json) {
+    printJson(io.stdout, { ...token, token: text });
+    return EXIT.fine;
+  }
+  createPrinter(io.stdout, io.env).line`${text}`;
+  const error = createPrinter(io.stderr, io.env);
+  const notes = [
+    `token ${token.id} of ${token.person}: ${token.scopes.join(", ")}; ${formatExpiry(token)}`,
+    "it is shown only once, and only a hash of it is stored; clients send it as Authorization: Bearer TOKEN",
+  ];
+  for (const note of notes) printHanging(error, error.text`${error.dim("·")} `, [note], { indent: 2 });
+  return EXIT.fine;
+}
+
+async function listTokens({ io, options }: CommandContext<object>): Promise<number> {
+  const store = openTokens(io, options);
+  const problem = store.problem();
+  if (problem !== undefined) throw new SkillError("tokens-unreadable", { message: problem });
+  const tokens = [...store.list()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+  if (options.json) {
+    printJson(io.stdout, { tokens: tokens.map((token) => ({ ...token, isValid: store.isValid(token.id) })) });
+    return EXIT.fine;
+  }
+  const out = createPrinter(io.stdout, io.env);
+  for (const token of tokens) {
+    const expiry = store.isValid(token.id) ? out.dim(formatExpiry(token)) : out.yellow(formatExpiry(token));
+    out.line`${token.id}  ${out.bold(token.person)}  ${token.scopes.join(", ")}  ${expiry}`;
+  }
+  if (tokens.length === 0)
+    createPrinter(io.stderr, io.env).line`no person has a token yet; create one with \`skillet token create NAME\``;
+  return EXIT.fine;
+}
+
+async function revokeTokens({ io, options, args: [name = ""] }: CommandContext<object>): Promise<number> {
+  const store = openTokens(io, options);
+  const before = store.list();
+  const revoked = store.revoke(name);
+  if (revoked.length === 0) {
+    const meant = findNearest(
+      name,
+      before.flatMap(({ id, person }) => [id, person]),
+    );
+    throw new SkillError("not-found", {
+      message: `"${truncateLine(name, 64)}" is not the id of a token, nor a person with one`,
+      fix: meant ? `did you mean ${meant}?` : "`skillet token list` lists the tokens",
+    });
+  }
+  const around = resolveCommandEnvironment(io, options);
+  for (const { id, person } of revoked)
+    await recordChange(around, "token.revoke", { user: person, account: `token ${id}` });
+  const reached = await waitUntilApplied(store.file, around);
+  if (options.json) printJson(io.stdout, { revoked, ...toConfigReachJson(reached) });
+  else {
+    const out = createPrinter(io.stdout, io.env);
+    const people = [...new Set(revoked.map(({ person }) => person))].join(", ");
+    out.line`${out.green("✓")} revoked ${formatCount(revoked.length, "token")} of ${people}: ${revoked.map(({ id }) => id).join(", ")}`;
+    printConfigReach(io, reached, { runs: "of a client with it is cancelled", isRevocation: true });
+  }
+  return EXIT.fine;
+}
+
+function openTokens(io: CommandIo, options: CommonOptions): ServerTokenStore {
+  return createServerTokenStore(resolveCommandEnvironment(io, options).skilletHome);
+}
+
+function formatExpiry({ expiresAt }: PersonToken): string {
+  if (expiresAt === undefined) return "does not expire";
+  const isOver = Date.parse(expiresAt) <= Date.now();
+  return `${isOver ? "expired" : "expires"} ${expiresAt.slice(0, 16).replace("T", " ")} UTC`;
 }
