@@ -182,6 +182,16 @@ describe("the text of the pages", () => {
     expect(words).toBeLessThan(1_000);
   });
 
+  it.each(guides)("%s names each file that it shows", (page) => {
+    const lines = textOf(page).split("\n");
+    const unnamed = codeBlocks(page).flatMap(({ marks, line }) => {
+      const path = marks.find((mark) => mark.startsWith("file="))?.slice("file=".length);
+      const above = lines.slice(Math.max(0, line - 5), line - 2).join("\n");
+      return path === undefined || above.includes(`\`${path}\``) ? [] : [`${page}:${line} ${path}`];
+    });
+    expect(unnamed).toEqual([]);
+  });
+
   it("has short paragraphs: at most 5 % have more than 60 words", () => {
     expect(guides.length).toBeGreaterThan(20);
     const measured = [...pages, "README.md"].map(measurePage);
