@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ChartOptions } from "./chart.ts";
+import type { ChartOptions, ChartSeries } from "./chart.ts";
 
 interface ChartViewProps extends Omit<ChartOptions, "height"> {
   title: string;
@@ -7,14 +7,15 @@ interface ChartViewProps extends Omit<ChartOptions, "height"> {
 }
 
 /** A chart with its values as a table for screen readers, which a canvas cannot give. */
-export function ChartView({ title, labels, series, format, height = 160 }: ChartViewProps) {
+export function ChartView({ title, labels, series, format, height = 160, isWhole = false }: ChartViewProps) {
   const element = useRef<HTMLDivElement>(null);
   const theme = useTheme();
+  const shown = series.filter(({ kind }) => kind !== "guide");
   useEffect(() => {
     let remove: (() => void) | undefined;
     let isOver = false;
     void import("./chart.ts").then(({ drawChart }) => {
-      if (!isOver && element.current) remove = drawChart(element.current, { labels, series, format, height });
+      if (!isOver && element.current) remove = drawChart(element.current, { labels, series, format, height, isWhole });
     });
     return () => {
       isOver = true;
@@ -25,7 +26,7 @@ export function ChartView({ title, labels, series, format, height = 160 }: Chart
     <figure class="chart">
       <figcaption>
         {title}
-        {series.map((one) => (
+        {shown.map((one) => (
           <span key={one.title} class="legend">
             <i style={{ background: `var(${one.color})` }} />
             {one.title}
@@ -38,7 +39,7 @@ export function ChartView({ title, labels, series, format, height = 160 }: Chart
         <thead>
           <tr>
             <th scope="col">When</th>
-            {series.map((one) => (
+            {shown.map((one) => (
               <th key={one.title} scope="col">
                 {one.title}
               </th>
@@ -47,10 +48,10 @@ export function ChartView({ title, labels, series, format, height = 160 }: Chart
         </thead>
         <tbody>
           {labels.map((label, at) => (
-            <tr key={label}>
+            <tr key={at}>
               <th scope="row">{label}</th>
-              {series.map((one) => (
-                <td key={one.title}>{one.values[at] === null ? "none" : format(one.values[at] ?? 0)}</td>
+              {shown.map((one) => (
+                <td key={one.title}>{formatValue(one, at, format)}</td>
               ))}
             </tr>
           ))}
@@ -58,6 +59,13 @@ export function ChartView({ title, labels, series, format, height = 160 }: Chart
       </table>
     </figure>
   );
+}
+
+function formatValue({ values, low, high }: ChartSeries, at: number, format: (value: number) => string): string {
+  const [value, from, to] = [values[at], low?.[at], high?.[at]];
+  if (value === null || value === undefined) return "none";
+  const interval = typeof from === "number" && typeof to === "number" ? `, ${format(from)} to ${format(to)}` : "";
+  return `${format(value)}${interval}`;
 }
 
 /** Changes with the colors of the page, so that charts are drawn again. */

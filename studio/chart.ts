@@ -4,7 +4,11 @@ export interface ChartSeries {
   title: string;
   /** One value for each label; null where there is none. */
   values: readonly (number | null)[];
-  kind: "bars" | "line";
+  /** The ends of the interval of each value. */
+  low?: readonly (number | null)[];
+  high?: readonly (number | null)[];
+  /** `guide`: a line to compare with, without points. */
+  kind: "bars" | "line" | "guide";
   /** A custom property of style.css, such as `--accent`. */
   color: string;
 }
@@ -15,14 +19,21 @@ export interface ChartOptions {
   series: readonly ChartSeries[];
   format(value: number): string;
   height: number;
+  /** True for counts: the axis has no fractions. */
+  isWhole?: boolean;
 }
 
 /** Draws a chart into an element. Returns a function that removes it. */
-export function drawChart(element: HTMLElement, { labels, series, format, height }: ChartOptions): () => void {
+export function drawChart(element: HTMLElement, { labels, series, format, height, isWhole }: ChartOptions): () => void {
   const style = getComputedStyle(element);
   const color = (name: string) => style.getPropertyValue(name).trim();
   const font = `12px ${color("--sans")}`;
   const axis = { stroke: color("--soft"), font, ticks: { show: false } };
+  const drawn = series.flatMap(({ values, low = [], high = [] }) => [...values, ...low, ...high]);
+  const [lowest, highest] = [
+    Math.min(0, ...drawn.map((value) => value ?? 0)),
+    Math.max(...drawn.map((value) => value ?? 0)),
+  ];
   const chart = new uPlot(
     {
       width: element.clientWidth,
@@ -31,7 +42,7 @@ export function drawChart(element: HTMLElement, { labels, series, format, height
       cursor: { show: false },
       scales: {
         x: { time: false, range: [-0.6, labels.length - 0.4] },
-        y: { range: (_, __, max) => [0, Math.max(max * 1.1, Number.EPSILON)] },
+        y: { range: () => [lowest * 1.1, Math.max(highest * 1.1, Number.EPSILON)] },
       },
       axes: [
         {
@@ -45,6 +56,7 @@ export function drawChart(element: HTMLElement, { labels, series, format, height
           ...axis,
           size: 56,
           grid: { stroke: color("--line"), width: 1 },
+          ...(isWhole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000] } : {}),
           values: (_, splits) => splits.map(format),
         },
       ],
@@ -53,13 +65,14 @@ export function drawChart(element: HTMLElement, { labels, series, format, height
         ...series.map((one) => ({
           label: one.title,
           stroke: color(one.color),
-          width: one.kind === "line" ? 2 : 0,
+          width: one.kind === "line" ? 2 : one.kind === "guide" ? 1 : 0,
           points: { show: one.kind === "line", size: 6, fill: color("--paper") },
           ...(one.kind === "bars"
             ? { fill: color(one.color), paths: uPlot.paths.bars?.({ size: [0.6, 28] }) ?? (() => null) }
             : {}),
         })),
       ],
+      hooks: { draw: [(plot) => drawIntervals(plot, series, color)] },
     },
     [labels.map((_, at) => at), ...series.map(({ values }) => [...values])] as uPlot.AlignedData,
     element,
@@ -70,6 +83,24 @@ export function drawChart(element: HTMLElement, { labels, series, format, height
     observer.disconnect();
     chart.destroy();
   };
+}
+
+/** Draws a vertical line from the low to the high end of each value. */
+function drawIntervals(plot: uPlot, series: readonly ChartSeries[], color: (name: string) => string): void {
+  const { ctx } = plot;
+  for (const { low, high, color: name } of series) {
+    ctx.strokeStyle = color(name);
+    ctx.lineWidth = devicePixelRatio;
+    for (const [at, from] of (low ?? []).entries()) {
+      const to = high?.[at];
+      if (from === null || to === null || to === undefined) continue;
+      const x = plot.valToPos(at, "x", true);
+      ctx.beginPath();
+      ctx.moveTo(x, plot.valToPos(from, "y", true));
+      ctx.lineTo(x, plot.valToPos(to, "y", true));
+      ctx.stroke();
+    }
+  }
 }
 
 /** The room of a label, in pixels. */

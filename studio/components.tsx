@@ -10,13 +10,15 @@ interface PageProps {
   /** A line below the title: what there is, in numbers. */
   summary?: ComponentChildren;
   actions?: ComponentChildren;
+  /** The list that the page belongs to, above the title. */
+  parent?: ComponentChildren;
   /** True for a page with an untrusted title: it is shown in the font of names. */
   isName?: boolean;
   children: ComponentChildren;
 }
 
 /** A page with its heading. The heading receives the focus when the page opens, so that a screen reader announces it. */
-export function Page({ title, summary, actions, isName = false, children }: PageProps) {
+export function Page({ title, summary, actions, parent, isName = false, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} · skillet studio`;
   }, [title]);
@@ -24,6 +26,7 @@ export function Page({ title, summary, actions, isName = false, children }: Page
     <main id="content" tabIndex={-1}>
       <header class="page-head">
         <div>
+          {parent !== undefined && <p class="parent">{parent}</p>}
           <h1 class={isName ? "name" : undefined}>{isName ? <Line text={title} /> : title}</h1>
           {summary !== undefined && <div class="summary">{summary}</div>}
         </div>
@@ -212,7 +215,7 @@ export function TokenCount({ tokens }: { tokens: number | undefined }) {
 
 interface TabsProps<Id extends string> {
   label: string;
-  tabs: readonly { id: Id; title: string; count?: number }[];
+  tabs: readonly { id: Id; title: string; count?: number | string | undefined }[];
   selected: Id;
   onSelect(id: Id): void;
 }
@@ -226,7 +229,9 @@ export function Tabs<Id extends string>({ label, tabs, selected, onSelect }: Tab
         <label key={id} class={id === selected ? "selected" : ""}>
           <input type="radio" name={label} value={id} checked={id === selected} onChange={() => onSelect(id)} />
           {title}
-          {count !== undefined && <span class="figure count">{formatNumber(count)}</span>}
+          {count !== undefined && (
+            <span class="figure count">{typeof count === "number" ? formatNumber(count) : count}</span>
+          )}
         </label>
       ))}
     </fieldset>

@@ -56,6 +56,9 @@ function Studio({ studio }: { studio: StudioReport }) {
   const waiting = (approvals.value?.waiting.length ?? 0) + (approvals.value?.held.length ?? 0);
   const [, view = ""] = useLocation().pathname.split("/");
   useEffect(() => {
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [view]);
+  useEffect(() => {
     void receiveChanges(setConnected);
     addEventListener("keydown", handleShortcut);
     return () => removeEventListener("keydown", handleShortcut);
@@ -135,7 +138,7 @@ function applyTheme(): void {
   else delete document.documentElement.dataset["theme"];
 }
 
-/** `/` focuses the search field; `g` and a letter go to a page. Keys in a field belong to it. */
+/** `/` focuses the search field; a number goes to a page. Keys in a field belong to it. */
 function handleShortcut(event: KeyboardEvent): void {
   const field = event.target instanceof HTMLElement ? event.target : document.body;
   if (event.metaKey || event.ctrlKey || event.altKey) return;

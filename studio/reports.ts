@@ -34,6 +34,9 @@ export interface ClientsReport {
   clients: ClientView[];
 }
 export type ExplainReport = ReturnType<typeof toExplainJson>;
+export interface TiersReport {
+  tiers: Pick<ExplainReport, "tier" | "tokens" | "prefix" | "suffix">[];
+}
 export type SkillExplanation = ReturnType<typeof explainSkill>;
 export type ClientReport = Awaited<ReturnType<typeof collectClientFacts>>;
 export type RunsReport = ReturnType<typeof toRunListJson>;

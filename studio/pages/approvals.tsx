@@ -224,9 +224,13 @@ function InputView({ input }: { input: unknown }) {
     const others = Object.fromEntries(
       Object.entries(Object(input)).filter(([key]) => !(isEdit ? ["old", "new"] : ["content"]).includes(key)),
     );
+    const { path: file, ...rest } = others;
     return (
       <>
-        <Block text={formatInput(others)} />
+        <p class="diff-path name">
+          <Line text={String(file ?? "")} />
+        </p>
+        {Object.keys(rest).length > 0 && <Block text={formatInput(rest)} />}
         <Diff lines={lines} label={isEdit ? "The change" : "The complete new content"} />
       </>
     );

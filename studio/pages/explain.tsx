@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { formatCount, formatNumber } from "../../src/util/text.ts";
 import { useReport } from "../api.ts";
 import { Block, Empty, Facts, Line, Loaded, Loading, Mark, Page, SearchField, Section, Tabs } from "../components.tsx";
-import type { ClientReport, ExplainReport, SkillExplanation, SkillsReport } from "../reports.ts";
+import type { ClientReport, ExplainReport, SkillExplanation, SkillsReport, TiersReport } from "../reports.ts";
 import { Link, useParameter } from "../router.tsx";
 
 type Match = ExplainReport["matches"][number];
@@ -41,11 +41,11 @@ export function ExplainPage() {
         <Loaded report={report}>{() => null}</Loaded>
       ) : (
         shown && (
-          <div class="columns">
+          <div class="columns halves">
             <div>
               <Verdict report={shown} />
-              <Ranking report={shown} selected={skill} onSelect={setSkill} />
               <WhyNot query={asked} skill={skill} onSelect={setSkill} />
+              <Ranking report={shown} selected={skill} onSelect={setSkill} />
             </div>
             <div>
               <Tabs
@@ -54,7 +54,11 @@ export function ExplainPage() {
                 selected={selected}
                 onSelect={(id) => setView(id === "prompt" ? "" : id)}
               />
-              {selected === "prompt" ? <PromptText report={shown} /> : <ClientText query={asked} client={selected} />}
+              {selected === "prompt" ? (
+                <PromptText report={shown} query={asked} />
+              ) : (
+                <ClientText query={asked} client={selected} />
+              )}
             </div>
           </div>
         )
@@ -149,9 +153,7 @@ function Ranking({
                       </span>{" "}
                       {match.isShown && <span class="tag strong">in full</span>}
                       {match.isShortlisted && <span class="tag">offered</span>}
-                      <span class="description">
-                        <Reasons match={match} />
-                      </span>
+                      <Reasons match={match} />
                     </span>
                     <span class="soft level">{match.level}</span>
                   </button>
@@ -186,13 +188,30 @@ function Ranking({
 
 const MAX_NOT_CONSIDERED = 20;
 
+/** The triggers on one line, then the words that it shares with the message. */
 function Reasons({ match }: { match: Match }) {
   const { reasons, level, fields, score, isRecent } = match;
-  const cues =
-    level === "words" ? [] : reasons.map(({ kind, text, weak }) => `${kind} “${text}”${weak ? " (too common)" : ""}`);
+  const cues = [
+    ...(level === "words"
+      ? []
+      : reasons.map(({ kind, text, weak }) => `${kind} “${text}”${weak ? " (too common)" : ""}`)),
+    ...(isRecent ? ["used recently"] : []),
+  ];
   const words = fields.map(({ field, words: found }) => `${found.join(", ")} in its ${field}`);
-  const parts = [...cues, ...(isRecent ? ["used recently"] : []), ...words];
-  return <Line text={`${parts.join("; ")}${words.length > 0 ? ` · words ${score.toFixed(1)}` : ""}`} />;
+  return (
+    <>
+      {cues.length > 0 && (
+        <span class="cues">
+          <Line text={cues.join("; ")} />
+        </span>
+      )}
+      {words.length > 0 && (
+        <span class="description">
+          <Line text={`words ${score.toFixed(1)}: ${words.join("; ")}`} />
+        </span>
+      )}
+    </>
+  );
 }
 
 /** Explains one skill, also one that does not match. */
@@ -204,9 +223,9 @@ function WhyNot({ query, skill, onSelect }: { query: string; skill: string; onSe
   const report = useReport<SkillExplanation>(isKnown ? path : undefined, ["skills"]);
   const one = usePrevious(report.value);
   return (
-    <Section title="Why, or why not?">
+    <section class="why" aria-label="Why, or why not?">
       <label class="field">
-        <span class="hidden">A skill</span>
+        <span>Why, or why not?</span>
         <input
           list="skill-names"
           value={skill}
@@ -243,22 +262,48 @@ function WhyNot({ query, skill, onSelect }: { query: string; skill: string; onSe
           </p>
         </>
       )}
-    </Section>
+    </section>
   );
 }
 
 const MAX_NAMES = 500;
 
-function PromptText({ report }: { report: ExplainReport }) {
-  const { prefix, suffix, text } = report;
-  if (text === "") return <Empty title="A model gets no text about skills for this message." />;
+/** The text of the tier that applies, and what each of the others would be. */
+function PromptText({ report, query }: { report: ExplainReport; query: string }) {
+  const [wanted, setWanted] = useParameter("tier");
+  const tiers = useReport<TiersReport>(`/api/explain/tiers?query=${encodeURIComponent(query)}`, ["skills"]);
+  const all = usePrevious(tiers.value)?.tiers ?? [];
+  const tier = all.find((one) => one.tier === wanted)?.tier ?? report.tier;
+  const { prefix, suffix } = tier === report.tier ? report : (all.find((one) => one.tier === tier) ?? report);
+  const isEmpty = prefix.text.trim() === "" && suffix.text.trim() === "";
   return (
     <>
+      <Tabs
+        label="Tier"
+        selected={tier}
+        onSelect={(id) => setWanted(id === report.tier ? "" : id)}
+        tabs={TIER_IDS.map((id) => {
+          const tokens = id === report.tier ? report.tokens : all.find((one) => one.tier === id)?.tokens;
+          return {
+            id,
+            title: id === report.tier ? `${id} ✓` : id,
+            count: tokens === undefined ? "" : `~${formatNumber(tokens)}`,
+          };
+        })}
+      />
+      <p class="soft">
+        {tier === report.tier
+          ? "This is what a model gets for this message."
+          : `Not used for this message: ${report.tier} applies.`}
+      </p>
+      {isEmpty && <p class="soft">This tier adds no text.</p>}
       <TextPart title="The same for every message" text={prefix.text} tokens={prefix.tokens} />
       <TextPart title="For this message" text={suffix.text} tokens={suffix.tokens} />
     </>
   );
 }
+
+const TIER_IDS: readonly ExplainReport["tier"][] = ["none", "breadcrumb", "registry", "full"];
 
 function TextPart({ title, text, tokens }: { title: string; text: string; tokens: number }) {
   if (text.trim() === "") return null;

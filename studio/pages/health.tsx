@@ -86,6 +86,7 @@ function Statistics({ stats }: { stats: StatsReport }) {
         title="Runs per day"
         labels={labels}
         format={formatNumber}
+        isWhole
         series={[
           { title: "all", kind: "bars", color: "--line-strong", values: days.map(({ runs }) => runs) },
           { title: "done", kind: "bars", color: "--good", values: days.map(({ succeeded }) => succeeded) },
@@ -135,8 +136,8 @@ function SkillUse({ stats }: { stats: StatsReport }) {
           <th scope="col" class="number">
             Median
           </th>
-          <th scope="col" class="number">
-            95 %
+          <th scope="col" class="number wide">
+            95th percentile
           </th>
           <th scope="col" class="when">
             Last use
@@ -153,7 +154,7 @@ function SkillUse({ stats }: { stats: StatsReport }) {
             </th>
             <td class="number figure">{formatNumber(runs)}</td>
             <td class="number figure">{p50Ms === undefined ? "–" : formatDuration(p50Ms)}</td>
-            <td class="number figure">{p95Ms === undefined ? "–" : formatDuration(p95Ms)}</td>
+            <td class="number figure wide">{p95Ms === undefined ? "–" : formatDuration(p95Ms)}</td>
             <td class="when">{lastUseAt ? <Time at={lastUseAt} /> : "never"}</td>
           </tr>
         ))}
@@ -165,7 +166,10 @@ function SkillUse({ stats }: { stats: StatsReport }) {
 function Doctor({ report }: { report: DoctorReport }) {
   const { skillet, node, platform, home, workspace, folders, clients, code, models, configuration, diagnostics } =
     report;
-  const found = folders.filter(({ exists, client }) => exists || client === undefined);
+  const found = folders.filter(({ exists, sameAs }) => exists || sameAs !== undefined);
+  const missing = folders.filter(
+    ({ exists, sameAs, client }) => !exists && sameAs === undefined && client === undefined,
+  );
   const isDefault = models.find((model) => model.isDefault);
   return (
     <>
@@ -206,21 +210,24 @@ function Doctor({ report }: { report: DoctorReport }) {
               ]}
             />
           </Section>
-        </div>
-        <div>
-          <Section title="Folders" note="later ones win">
-            <Facts
-              rows={found.map(({ name, skills, exists, sameAs }) => [
-                name,
-                sameAs !== undefined ? `the same as ${sameAs}` : exists ? formatCount(skills, "skill") : "not found",
-              ])}
-            />
-          </Section>
           <Section title="Clients" note="skills that each finds itself">
             <Facts
               rows={clients
                 .filter(({ skills }) => skills > 0)
                 .map(({ title, skills }) => [title, formatCount(skills, "skill")])}
+            />
+          </Section>
+        </div>
+        <div>
+          <Section title="Folders" note="later ones win">
+            <Facts
+              rows={[
+                ...found.map(
+                  ({ name, skills, sameAs }) =>
+                    [name, sameAs !== undefined ? `the same as ${sameAs}` : formatCount(skills, "skill")] as const,
+                ),
+                ["Not there", missing.map(({ name }) => name).join(", ")],
+              ]}
             />
           </Section>
         </div>

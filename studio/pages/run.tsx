@@ -36,6 +36,7 @@ export function RunPage({ id, studio }: { id: string; studio: StudioReport }) {
     <Page
       title={summary ? formatRunSubject(summary) : "Run"}
       isName
+      parent={<Link to="/runs">Runs</Link>}
       summary={summary && <Line text={summary.task} />}
       actions={summary && <RunActions report={report.value as RunReport} studio={studio} />}
     >
@@ -69,7 +70,6 @@ function RunActions({ report: { summary }, studio }: { report: RunReport; studio
           Cancel the run
         </button>
       )}
-      <Link to="/runs">All runs</Link>
       {problem && <ProblemView problem={problem} />}
     </>
   );
@@ -89,7 +89,7 @@ function RunView({ run, studio }: { run: RunReport; studio: StudioReport }) {
       {isAsking && <RunApproval id={id} studio={studio} />}
       <div class="columns">
         <div>
-          {message !== "" && (
+          {message !== "" && message !== summary.task && (
             <section aria-label="Message">
               <Block text={message} />
             </section>
@@ -225,7 +225,7 @@ function Call({ entry }: { entry: Extract<TimelineEntry, { type: "call" }> }) {
     isAgain && "again: it was started before",
   ].filter(Boolean);
   return (
-    <Details title={tool} note={notes.join(" · ")} kind={kind}>
+    <Details title={tool} preview={formatPreview(input)} note={notes.join(" · ")} kind={kind}>
       {outcome?.message !== undefined && (
         <p class="soft">
           <Line text={outcome.message} />
@@ -243,6 +243,15 @@ function Call({ entry }: { entry: Extract<TimelineEntry, { type: "call" }> }) {
   );
 }
 
+/** The values of an input on one line: enough to tell calls apart. */
+function formatPreview(input: unknown): string {
+  const values = typeof input === "object" && input !== null ? Object.values(input) : [input];
+  const text = values.map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(" ");
+  return text.length > MAX_PREVIEW ? `${text.slice(0, MAX_PREVIEW)}…` : text;
+}
+
+const MAX_PREVIEW = 120;
+
 export function formatInput(input: unknown): string {
   return typeof input === "string" ? input : (JSON.stringify(input, null, 2) ?? "");
 }
@@ -257,18 +266,24 @@ function Head({ kind, children }: { kind: MarkKind; children: ComponentChildren 
 
 interface DetailsProps {
   title: string;
+  preview?: string;
   note: string;
   kind: MarkKind;
   children: ComponentChildren;
 }
 
-function Details({ title, note, kind, children }: DetailsProps) {
+function Details({ title, preview = "", note, kind, children }: DetailsProps) {
   const head = (
     <>
       <Mark kind={kind} />{" "}
       <span class="name">
         <Line text={title} />
       </span>{" "}
+      {preview !== "" && (
+        <span class="preview">
+          <Line text={preview} />
+        </span>
+      )}{" "}
       <span class="soft figure">{note}</span>
     </>
   );

@@ -53,7 +53,7 @@ function RunTable({ runs }: { runs: readonly RunSummary[] }) {
         <Select label="State" value={state} options={choices(formatRunState)} onChange={setState} />
         <Select label="Skill" value={skill} options={choices(formatRunSubject)} onChange={setSkill} />
       </div>
-      <p class="hits" role="status">
+      <p class={`hits${shown.length === runs.length ? " hidden" : ""}`} role="status">
         {shown.length === runs.length
           ? formatCount(runs.length, "run")
           : `${formatNumber(shown.length)} of ${formatCount(runs.length, "run")}`}

@@ -30,7 +30,7 @@ export function SkillPage({ name }: { name: string }) {
       title={name}
       isName
       summary={report.value && <Line text={report.value.description} />}
-      actions={<Link to="/skills">All skills</Link>}
+      parent={<Link to="/skills">Skills</Link>}
     >
       <Loaded report={report}>{(skill) => <SkillView skill={skill} />}</Loaded>
     </Page>
@@ -202,7 +202,7 @@ const LOCK_LABELS: Readonly<Record<string, string>> = {
 };
 
 /** The frontmatter keys that make a skill fire. */
-const TRIGGER_KEYS = ["keywords", "verbs", "patterns", "paths", "examples", "not"] as const;
+const TRIGGER_KEYS = ["keywords", "verbs", "patterns", "paths", "examples", "negative"] as const;
 
 function Triggers({ skill }: { skill: SkillReport }) {
   const { frontmatter } = skill as { frontmatter: Record<string, unknown> };

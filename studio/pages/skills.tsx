@@ -156,7 +156,7 @@ function SkillTable({ report }: { report: SkillsReport }) {
         <Diagnostics all={problems} />
       ) : (
         <>
-          <div class="filters">
+          <div class="filters many">
             <SearchField label="Search names and descriptions" value={query} onInput={setQuery} />
             <Select label="Scope" value={scope} options={choices((row) => row.scope)} onChange={setScope} />
             <Select label="Source" value={source} options={choices((row) => row.source)} onChange={setSource} />
@@ -169,7 +169,7 @@ function SkillTable({ report }: { report: SkillsReport }) {
             <Select label="Trust" value={trust} options={choices((row) => row.trust)} onChange={setTrust} />
             <Select label="Findings" value={findings} options={FINDING_FILTERS} onChange={setFindings} />
           </div>
-          <p class="hits" role="status">
+          <p class={`hits${rows.length === ofView.length ? " hidden" : ""}`} role="status">
             {rows.length === ofView.length
               ? formatCount(rows.length, "skill")
               : `${formatNumber(rows.length)} of ${formatCount(ofView.length, "skill")}`}
@@ -264,8 +264,8 @@ const COLUMNS = [
   { id: "source", title: "Source", class: "wide", order: "ascending" },
   { id: "trust", title: "Trust", class: "wide", order: "ascending" },
   { id: "findings", title: "Findings", class: "number", order: "descending" },
-  { id: "listed", title: "Listed", class: "number wide", order: "descending" },
-  { id: "full", title: "Full", class: "number", order: "descending" },
+  { id: "listed", title: "List tokens", class: "number wide", order: "descending" },
+  { id: "full", title: "Tokens", class: "number", order: "descending" },
   { id: "used", title: "Last use", class: "when", order: "descending" },
 ] as const;
 

@@ -1,8 +1,9 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { createEvalReport, createSkillReport, saveEvalReport } from "../../src/eval/eval-report.ts";
-import { computeRate } from "../../src/eval/pair-statistics.ts";
+import { createEvalReport, createSkillReport, type EvalReport, saveEvalReport } from "../../src/eval/eval-report.ts";
+import { comparePairs, computeRate } from "../../src/eval/pair-statistics.ts";
 import type { RunEvent, StopReason } from "../../src/host/events.ts";
+import { formatJournalLine, type JournalLine, parseJournal } from "../../src/store/journal.ts";
 import { createRunStore } from "../../src/store/runs.ts";
 import { createStatisticsStore } from "../../src/store/statistics.ts";
 
@@ -213,7 +214,16 @@ async function recordRuns(home: string, project: string, now: number): Promise<v
       await journal.end({ content }, tail);
     }
     await journal.close();
+    shiftTimes(join(home, ".skillet/runs", `${id}.jsonl`), age * MINUTE);
   }
+}
+
+/** Moves the times of a journal into the past. */
+function shiftTimes(file: string, ms: number): void {
+  const shift = (time: string) => new Date(Date.parse(time) - ms).toISOString();
+  const { lines } = parseJournal(readFileSync(file));
+  const moved = JSON.parse(JSON.stringify(lines).replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, shift)) as JournalLine[];
+  writeFileSync(file, moved.map(formatJournalLine).join(""));
 }
 
 /** Runs of each of the last days, with a fixed pattern. */
@@ -261,4 +271,53 @@ function recordEvaluations(home: string, now: number): void {
     ];
     saveEvalReport(join(home, ".skillet"), report);
   }
+  for (const [index, found] of [13, 16, 19].entries())
+    saveEvalReport(
+      join(home, ".skillet"),
+      createTaskReport(found, new Date(now - (2 - index) * 4 * DAY - 90 * MINUTE)),
+    );
+}
+
+/** Trials of each case and arm, and those that pass without the skill. */
+const CASES = [
+  { name: "notes for a minor version", without: 3 },
+  { name: "a change that breaks an API", without: 4 },
+  { name: "nothing was merged", without: 2 },
+] as const;
+const TRIALS = 8;
+
+/** Tasks that are done without the skill, and with it: `passed` of all trials. */
+function createTaskReport(passed: number, at: Date): EvalReport {
+  const trials = CASES.length * TRIALS;
+  const without = CASES.reduce((sum, one) => sum + one.without, 0);
+  const totals = (count: number, tokens: number) => ({
+    ...{ passed: count, trials: TRIALS, inputTokens: TRIALS * tokens, outputTokens: TRIALS * 420 },
+    ...{ dollars: TRIALS * tokens * 0.000004, ms: TRIALS * 9200 },
+  });
+  const spent = {
+    calls: trials * 4,
+    inputTokens: trials * 5000,
+    outputTokens: trials * 840,
+    dollars: trials * 0.02,
+    ceiling: 2,
+  };
+  const report = createEvalReport("task", { ms: 184_000, model: MODEL, spent }, at);
+  const pairs = Array.from({ length: trials }, (_, index) => ({ baseline: index < without, arm: index < passed }));
+  report.skills = [
+    createSkillReport("release-notes", {
+      rates: [
+        { name: "none", ...computeRate(without, trials) },
+        { name: "skill", ...computeRate(passed, trials) },
+      ],
+      comparisons: [{ baseline: "none", arm: "skill", ...comparePairs(pairs) }],
+      cases: CASES.map(({ name, without: count }, index) => ({
+        ...{
+          name,
+          arms: { none: totals(count, 2100), skill: totals(Math.floor((passed + 2 - index) / 3), 2900) },
+        },
+        failures: index === 1 ? ['NOTES.md has no heading "Breaking changes"'] : [],
+      })),
+    }),
+  ];
+  return report;
 }
