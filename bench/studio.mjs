@@ -139,12 +139,22 @@ async function measurePages(home, runs, add) {
       add(`${name}, rows`, "ms", performance.now() - from);
       const { metrics } = await devtools.send("Performance.getMetrics");
       add(`${name}, main thread`, "ms", metrics.find((metric) => metric.name === "TaskDuration").value * 1000);
+      await addBrowserMemory(name, devtools, add);
       await page.close();
     }
   }
   await browser.close();
   server.close();
   await stop();
+}
+
+/** The memory of a page after garbage collection, and its nodes. */
+async function addBrowserMemory(name, devtools, add) {
+  await devtools.send("HeapProfiler.collectGarbage");
+  const { metrics } = await devtools.send("Performance.getMetrics");
+  const getMetric = (id) => metrics.find((metric) => metric.name === id).value;
+  add(`${name}, JavaScript heap`, "MB", getMetric("JSHeapUsedSize") / 1024 ** 2);
+  add(`${name}, nodes`, "nodes", getMetric("Nodes"));
 }
 
 function createStaticPage(skills) {

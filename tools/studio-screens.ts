@@ -21,6 +21,7 @@ const VIEWS: Readonly<Record<string, string>> = {
   run: "/runs/RUN",
   approvals: "/approvals",
   evaluation: "/evaluation?skill=release-notes",
+  outcome: "/evaluation?skill=release-notes&level=task",
   health: "/health",
 };
 
@@ -28,10 +29,11 @@ const VIEWS: Readonly<Record<string, string>> = {
 const READY: Readonly<Record<string, string>> = {
   skills: ".row .figure",
   skill: ".prose",
-  explain: ".answer",
+  explain: ".tabs .count",
   run: ".timeline",
   approvals: ".request",
   evaluation: ".chart canvas",
+  outcome: ".chart canvas",
   health: ".columns",
 };
 

@@ -28,6 +28,7 @@ function judge({ rows }) {
       "static page, main thread",
       3,
     ),
+    ratio("nodes of the page, to a static page", "page of studio, nodes", "static page, nodes", 1),
     ratio("time until the rows are there, to a static page", "page of studio, rows", "static page, rows", 1.5),
     { text: "the server adds less than 30 MB to list --watch", measured: `${added.toFixed(1)} MB`, isMet: added < 30 },
   ];

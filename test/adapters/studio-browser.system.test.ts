@@ -1,14 +1,18 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { AxeResults } from "axe-core";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { createHeldFolder, digestCurrent } from "../../src/agent/workspace/held-changes.ts";
+import { digestPath } from "../../src/agent/workspace/workspace-snapshot.ts";
+import type { EvalReport } from "../../src/eval/eval-report.ts";
+import { createRunStore } from "../../src/store/runs.ts";
 import { createExampleHome } from "../../tools/screens/example-home.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
-import { place } from "../support/place.ts";
+import { type Place, place } from "../support/place.ts";
 import { IS_LONG, sampleRows } from "../support/sample-steps.ts";
 import { startStudio } from "../support/studio.ts";
 import { terminal } from "../support/terminal.ts";
@@ -67,13 +71,36 @@ async function exampleRun(): Promise<{ run: Run; home: string; project: string }
   };
 }
 
+/** Records a run that no process works on: it was interrupted, or waits for a call that changes something outside. */
+async function recordRun({ home, project }: Place, id: string, tool?: string): Promise<void> {
+  const journal = await createRunStore(join(home, ".skillet")).create({
+    head: {
+      ...{ id, kind: "use", skill: "greeter", task: "greet them", workspace: project },
+      caller: { chatType: "private", chatId: "terminal" },
+    },
+    request: { skill: "greeter", message: "greet them" },
+  });
+  if (tool !== undefined)
+    await journal.ask("approval:1.1", {
+      ...{ run: id, skill: "greeter", source: "user", location: join(home, ".skillet/skills/greeter"), tool },
+      ...{
+        input: { to: "ann@example.com" },
+        on: "outside",
+        what: "send a mail",
+        reason: "it changes something outside",
+      },
+    });
+  await journal.close();
+}
+
 const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "written\n" } }];
 const GREETER = { "home/.skillet/skills/greeter/SKILL.md": skillText("greeter") };
 
 describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
   it("[V-02] shows in every view the figures of --json", async () => {
-    const { run } = await exampleRun();
-    const { page, url } = await openPage(run);
+    const { run, home } = await exampleRun();
+    // High enough for all rows: only those on the screen are rendered.
+    const { page, url } = await openPage(run, { viewport: { width: 1280, height: 2400 } });
     const printed = async (...args: string[]) => JSON.parse((await run([...args, "--json"])).stdout);
     const show = async (view: string) => {
       await page.goto(`${url}${view}`);
@@ -116,9 +143,20 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
       explanation.matches.map(({ name }: { name: string }) => name),
     );
     expect(await page.locator(".verdict").textContent()).toContain(`~${number(explanation.tokens)} tokens`);
-    expect((await page.locator("pre.block").allTextContents()).map((text) => text.trim())).toEqual(
-      [explanation.prefix.text, explanation.suffix.text].map((text) => text.trim()).filter((text) => text !== ""),
-    );
+    const shownTexts = async () => (await page.locator("pre.block").allTextContents()).map((text) => text.trim());
+    const textsOf = ({ prefix, suffix }: { prefix: { text: string }; suffix: { text: string } }) =>
+      [prefix.text, suffix.text].map((text) => text.trim()).filter((text) => text !== "");
+    expect(await shownTexts()).toEqual(textsOf(explanation));
+    const tiers = page.getByRole("group", { name: "Tier" });
+    for (const tier of ["none", "breadcrumb", "registry", "full"]) {
+      const wanted = await printed("explain", "write the release notes", "--tier", tier);
+      await tiers.getByText(new RegExp(`^${tier}`)).click();
+      await expect.poll(shownTexts, PATIENCE).toEqual(textsOf(wanted));
+      expect(await tiers.locator("label.selected .count").textContent()).toBe(`~${number(wanted.tokens)}`);
+    }
+    await page.getByLabel("Why, or why not?").last().fill("sql-review");
+    const whyNot = await printed("explain", "write the release notes", "--skill", "sql-review");
+    await expect.poll(() => page.locator(".answer").textContent(), PATIENCE).toContain(whyNot.reason);
 
     await show("runs");
     await page.locator(".row").first().waitFor();
@@ -137,6 +175,72 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
     const approvals = await printed("approve");
     expect(await page.locator(".request").count()).toBe(approvals.waiting.length);
     expect(await page.locator(".request .facts").textContent()).toContain(approvals.waiting[0].approvalRequest.what);
+
+    await show("evaluation?skill=release-notes");
+    await page.locator(".eval").waitFor();
+    const reports = readdirSync(join(home, ".skillet/evals"))
+      .sort()
+      .map((name): EvalReport => JSON.parse(readFileSync(join(home, ".skillet/evals", name), "utf8")));
+    const past = reports.flatMap((report) =>
+      report.skills.flatMap((one) => (one.name === "release-notes" ? [{ report, one }] : [])),
+    );
+    const rowsOf = (title: string) =>
+      page
+        .locator("figure", { hasText: title })
+        .locator("tbody tr")
+        .evaluateAll((rows) => rows.map((one) => one.textContent));
+    const percent = (share: number | null | undefined) => `${Math.round((share ?? 0) * 100)} %`;
+    const points = (share: number) => `${share > 0 ? "+" : share < 0 ? "−" : ""}${Math.abs(Math.round(share * 100))}`;
+    const matching = past.filter(({ report }) => report.level === "route");
+    const tasks = past.filter(({ report }) => report.level === "task");
+    const day = ({ at }: EvalReport) => at.slice(5, 10);
+    expect(await rowsOf("Matching, without a model")).toEqual(
+      matching.map(({ report, one }) => `${day(report)}${one.rates.map(({ rate }) => percent(rate)).join("")}`),
+    );
+    expect(await rowsOf("Passed, by arm")).toEqual(
+      tasks.map(({ report, one }) => `${day(report)}${one.rates.map(({ rate }) => percent(rate)).join("")}`),
+    );
+    expect(await rowsOf("Difference to the baseline")).toEqual(
+      tasks.map(({ report, one }) => {
+        const [{ difference, low, high } = { difference: 0, low: 0, high: 0 }] = one.comparisons;
+        return `${day(report)}${points(difference)}, ${points(low)} to ${points(high)}`;
+      }),
+    );
+    expect(await rowsOf("Cost of an evaluation")).toEqual(
+      tasks.map(({ report }) => `${day(report)}$${Number(report.spent?.dollars?.toPrecision(3))}`),
+    );
+    // Each stored evaluation, opened from the list.
+    for (const { report, one } of past) {
+      await show(`evaluation?skill=release-notes&report=${report.id}`);
+      await page.locator(".eval").waitFor();
+      const text = (await page.locator(".eval").textContent()) ?? "";
+      for (const { name, rate, low, high, successes, total } of one.rates)
+        expect(text).toContain(`${name} ${successes}/${total}${percent(rate)}${percent(low)} to ${percent(high)}`);
+      for (const { verdict, arm, baseline, difference, low, high, pairs, gained, lost } of one.comparisons) {
+        expect(text).toContain(`${verdict} ${arm} against ${baseline}`);
+        expect(text).toContain(`${points(difference)} points${points(low)} to ${points(high)}`);
+        expect(text).toContain(`${pairs} pairs: ${gained} gained, ${lost} lost, p = `);
+      }
+      expect(await page.locator(".cases tbody tr").evaluateAll((all) => all.map((row) => row.textContent))).toEqual(
+        one.cases.map(({ name, arms, failures }) =>
+          [name, failures[0] ?? "", ...Object.values(arms).map(({ passed, trials }) => `${passed}/${trials}`)].join(""),
+        ),
+      );
+      const sums = ["none", "skill"].map((arm) => {
+        const all = one.cases.flatMap(({ arms }) => arms[arm] ?? []);
+        return all.reduce((sum, { inputTokens, outputTokens }) => sum + inputTokens + outputTokens, 0);
+      });
+      if (one.cases.length > 0)
+        expect(await page.locator(".cases tfoot tr", { hasText: "Tokens" }).textContent()).toBe(
+          `Tokens${sums.map(number).join("")}`,
+        );
+      for (const { query } of one.misses) expect(text).toContain(query);
+      const { spent } = report;
+      if (spent)
+        expect(await page.locator("section", { has: page.locator(".eval") }).textContent()).toContain(
+          `${number(spent.calls)} model calls, ${number(spent.inputTokens + spent.outputTokens)} tokens`,
+        );
+    }
 
     await show("health");
     await expect
@@ -205,6 +309,101 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
     expect(readFileSync(join(here.project, "out.txt"), "utf8")).toBe("written\n");
     await page.getByText("Nothing waits for you.").waitFor();
   }, 60_000);
+
+  it("[V-06] answers by keyboard: once, for the run, or denied with a reason", async () => {
+    const here = place(GREETER);
+    const ids = ["20261101-000000-0000000a", "20261101-000000-0000000b", "20261101-000000-0000000c"];
+    for (const id of ids) await recordRun(here, id, "mailer.send");
+    const { page, url } = await openPage(here.run);
+    await page.goto(`${url}approvals`);
+    await expect.poll(() => page.locator(".request").count(), PATIENCE).toBe(3);
+    const linesOf = async (id: string) =>
+      JSON.parse((await here.run(["runs", "show", id, "--json"])).stdout).lines as { type: string }[];
+    const answered = async (keys: readonly string[]) => {
+      const waiting = await page.locator(".request").count();
+      const text = (await page.locator(".request").first().textContent()) ?? "";
+      const id = ids.find((one) => text.includes(one.slice(-8))) ?? "";
+      await page.keyboard.press("ArrowDown");
+      for (const key of keys)
+        await (key.length > 1 && key !== "Enter" ? page.keyboard.type(key) : page.keyboard.press(key));
+      await expect.poll(() => page.locator(".request").count(), PATIENCE).toBe(waiting - 1);
+      return (await linesOf(id)).find(({ type }) => type === "answer");
+    };
+    expect(await answered(["y"])).toMatchObject({ isApproved: true });
+    expect(await answered(["r"])).toMatchObject({ isApproved: true, scope: "run" });
+    expect(await answered(["n", "ask Ann first", "Enter"])).toMatchObject({
+      isApproved: false,
+      reason: "ask Ann first",
+    });
+    await page.getByText("Nothing waits for you.").waitFor();
+  }, 90_000);
+
+  it("[V-06] shows held changes as a diff, and applies exactly those", async () => {
+    const here = place({ ...GREETER, "project/.vscode/settings.json": '{ "a": 1 }\n' });
+    const skilletHome = join(here.home, ".skillet");
+    const hold = (text: string) => {
+      const folder = createHeldFolder(skilletHome);
+      const { name, path } = folder.next();
+      writeFileSync(path, text);
+      return folder.save({
+        ...{ workspace: here.project, at: "2026-11-19T10:00:00.000Z", skill: "greeter" },
+        changes: [
+          {
+            ...{ path: ".vscode/settings.json", raw: ".vscode/settings.json", change: "changed", group: "editor" },
+            ...{ diff: `-{ "a": 1 }\n+${text.trim()}`, stored: name, digest: digestPath(folder.root, name) },
+            current: digestCurrent(here.project, ".vscode/settings.json"),
+          },
+        ],
+      });
+    };
+    hold('{ "a": 2 }\n');
+    const { page, url } = await openPage(here.run);
+    await page.goto(`${url}approvals`);
+    await page.locator(".request").waitFor();
+    expect(await page.locator(".request .diff").textContent()).toBe('-{ "a": 1 }+{ "a": 2 }');
+    await page.getByRole("button", { name: "Apply" }).click();
+    await page.getByText("Nothing waits for you.").waitFor();
+    const read = () => readFileSync(join(here.project, ".vscode/settings.json"), "utf8");
+    expect(read()).toBe('{ "a": 2 }\n');
+    hold('{ "a": 3 }\n');
+    await page.getByRole("button", { name: "Remove" }).click();
+    await page.getByText("Nothing waits for you.").waitFor();
+    expect(read()).toBe('{ "a": 2 }\n');
+    expect(JSON.parse((await here.run(["approve", "--json"])).stdout).held).toEqual([]);
+  }, 90_000);
+
+  it("[V-05] resumes an interrupted run, and shows its end", async () => {
+    const server = await modelServer("openai", [() => "Hello again."]);
+    const here = place(GREETER, modelConfig("openai", server));
+    const id = "20261101-000000-0000000d";
+    await recordRun(here, id);
+    const { page, url } = await openPage(here.run);
+    await page.goto(`${url}runs/${id}`);
+    await page.locator(".facts", { hasText: "interrupted" }).waitFor();
+    await page.getByRole("button", { name: "Resume", exact: true }).click();
+    await page.locator("section", { hasText: "Result" }).getByText("Hello again.").last().waitFor();
+    await page.locator(".facts", { hasText: "done" }).waitFor();
+    expect(await page.getByRole("button", { name: "Resume", exact: true }).count()).toBe(0);
+    expect(JSON.parse((await here.run(["runs", "--json"])).stdout).runs).toMatchObject([{ id, state: "ended" }]);
+  }, 60_000);
+
+  it("[V-02] tests the sandbox as `doctor --sandbox` does", async () => {
+    const { run } = place(GREETER);
+    const { page, url } = await openPage(run);
+    await page.goto(`${url}health`);
+    const answer = page.waitForResponse((response) => response.url().endsWith("/api/sandbox"));
+    await page.getByRole("button", { name: "Test the sandbox" }).click();
+    const tested = await (await answer).json();
+    const printed = JSON.parse((await run(["doctor", "--sandbox", "--json"])).stdout);
+    const section = page.locator("section", { hasText: "tries every guarantee" });
+    await section.getByRole("button", { name: "Test again" }).waitFor();
+    if (printed.error) return expect(await section.textContent()).toContain(printed.error.message);
+    // A busy machine may fail a probe in one of the two: the guarantees are the same.
+    const idsOf = ({ probes }: { probes: { id: string; name: string }[] }) => probes.map(({ id, name }) => [id, name]);
+    expect(idsOf(tested)).toEqual(idsOf(printed));
+    expect(await section.locator(".answer").textContent()).toContain(`${tested.held} of ${printed.of} guarantees hold`);
+    expect(await section.locator(".probes li").count()).toBe(printed.probes.length);
+  }, 120_000);
 
   it("[V-04] offers no answer when it is read-only", async () => {
     const { run } = await exampleRun();
@@ -296,7 +495,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
     const { page } = await openPage(run);
     await page.locator(".row").first().waitFor();
     await page.keyboard.press("/");
-    await page.keyboard.type("release");
+    await page.keyboard.type("release writes");
     await expect.poll(() => page.locator(".row").count(), PATIENCE).toBe(2);
     await page.keyboard.press("Escape");
     await page.keyboard.press("ArrowDown");
@@ -336,7 +535,8 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
       for (const view of [
         ...VIEWS,
         "skills/release-notes",
-        "explain?q=release%20notes",
+        "explain?q=release%20notes&skill=sql-review&tier=registry",
+        "evaluation?skill=release-notes&level=task",
         `runs/${runs[1].id}`,
         "nowhere",
       ]) {
