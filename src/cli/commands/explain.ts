@@ -312,8 +312,10 @@ async function printExplainFacts(io: CommandIo, facts: ExplainFacts): Promise<vo
     facts.matches.filter(({ level }) => level === "words"),
   );
   if (facts.notConsidered.length > 0) out.line`\n${out.bold("Not considered")}`;
-  for (const { name, reason } of facts.notConsidered.slice(0, 20))
-    printHanging(out, `  ${name}  `, [reason], { indent: 4, start: name.length + 4 });
+  const listed = facts.notConsidered.slice(0, 20);
+  const column = Math.min(32, Math.max(...listed.map(({ name }) => name.length))) + 4;
+  for (const { name, reason } of listed)
+    printHanging(out, `  ${name}  `.padEnd(column), [reason], { indent: 4, start: Math.max(column, name.length + 4) });
   if (facts.notConsidered.length > 20) out.line`  and ${facts.notConsidered.length - 20} more`;
   printTextExcerpt(out, "The same for every query", told.prefix);
   printTextExcerpt(out, "For this query", told.suffix.trimStart());
