@@ -19,13 +19,16 @@ export async function overlap({ say }) {
     const { skills } = await loadCatalog([createDirectorySource({ path: `${place}/skills`, scope: "inline" })]);
     if (skills.length !== SKILLS) throw new Error(`${skills.length} of ${SKILLS} skills were found`);
     const seconds = [];
+    const cpuSeconds = [];
     let pairs = 0;
     for (let round = 1; round <= ROUNDS; round++) {
       say(`comparing ${SKILLS} skills: round ${round} of ${ROUNDS}`);
-      const start = performance.now();
+      const [start, used] = [performance.now(), process.cpuUsage()];
       pairs = (await findOverlaps(skills)).length;
       seconds.push((performance.now() - start) / 1000);
+      const { user, system } = process.cpuUsage(used);
+      cpuSeconds.push((user + system) / 1e6);
     }
-    return { load, skills: SKILLS, pairs, seconds };
+    return { load, skills: SKILLS, pairs, seconds, cpuSeconds };
   });
 }

@@ -3,9 +3,10 @@ import { goalLines, machine } from "../report.mjs";
 const MOST_SECONDS = 10;
 
 export function asText(result) {
-  const { load, skills, pairs, seconds } = result;
+  const { load, skills, pairs, seconds, cpuSeconds } = result;
   const head = `Comparing the descriptions of ${skills} skills. ${machine()}, load ${load.toFixed(2)} before.`;
-  const body = `${seconds.map((one) => one.toFixed(2)).join(", ")} s; ${pairs} pairs compete`;
+  const list = (values) => values.map((one) => one.toFixed(2)).join(", ");
+  const body = `${list(seconds)} s, of which the processor works ${list(cpuSeconds)} s; ${pairs} pairs compete`;
   return `${[head, body, goalLines(judge(result))].join("\n\n")}\n`;
 }
 

@@ -201,6 +201,17 @@ async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene
   });
 }
 
+/** Returns the names of the skills that can be used here, and prints the others: the caller named none of them. */
+export function listUsable(io: CommandIo, { catalog, names, host: given }: EvalScene, options: TaskOptions): string[] {
+  const host = getTrustingHost(given, options);
+  const usable = names.filter((name) => findDenials(catalog.get(name), host, "use").length === 0);
+  const others = names.filter((name) => !usable.includes(name));
+  const error = createPrinter(io.stderr, io.env);
+  if (others.length > 0)
+    error.line`${error.dim("·")} without ${others.join(", ")}, which cannot be used here: see \`skillet list\``;
+  return usable;
+}
+
 /** Throws a SkillError if the skill may not be used here. */
 export function requireUsable(skill: Skill, host: Host): void {
   const [denial] = findDenials(skill, host, "use");

@@ -7,7 +7,7 @@ import type { TriggerEvaluationSubject } from "../eval/trigger-evaluation.ts";
 import { applyImprovement, improveTriggers, type TriggerImprovement } from "../eval/trigger-improvement.ts";
 import type { Model } from "../host/model-contract.ts";
 import type { Skill } from "../skill/skill.ts";
-import { readTriggerQueries } from "../skill/source/file-skill.ts";
+import { readTriggerQueries, TRIGGER_QUERIES_FILE } from "../skill/source/file-skill.ts";
 import { getExpectedFolder } from "../skill/source/skill-files.ts";
 import { diffLines } from "../util/diff.ts";
 import { readRegularText } from "../util/file-access.ts";
@@ -72,7 +72,11 @@ export async function proposeImprovements(
     ),
   );
   const out = createPrinter(io.stdout, io.env);
-  if (found.length === 0) out.line`no change helps without harm: try other training queries, or another description`;
+  const hasTraining = [...training.values()].some((queries) => queries.length > 0);
+  if (!hasTraining)
+    out.line`there are no training queries to take terms from: mark some of ${TRIGGER_QUERIES_FILE} with "split": "train"`;
+  else if (found.length === 0)
+    out.line`no change helps without harm: try other training queries, or another description`;
   for (const improvement of found) printImprovement(io, improvement, options.apply === true);
   printSpending(error, models?.budget.spent);
   if (found.length > 0)

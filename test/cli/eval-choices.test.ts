@@ -125,4 +125,19 @@ describe("skillet eval --level trigger", () => {
     expect(stderr).toContain("! 3 queries were not asked 2 times and do not count");
     expect(server.requests).toHaveLength(7);
   });
+
+  it("leaves out the skills that cannot be used if none is named", async () => {
+    const home = temporaryFolder();
+    const { code, stderr } = await skillet(["eval", "--level", "trigger", "--dry-run"], {
+      cwd: home,
+      env: { HOME: home },
+    });
+    expect(stderr).toMatch(/· without [\w, -]*github[\w, -]*, which cannot be used here: see `skillet list`/);
+    expect([code, stderr]).toEqual([0, expect.stringContaining("plan: ")]);
+    const named = await skillet(["eval", "github", "--level", "trigger", "--dry-run"], {
+      cwd: home,
+      env: { HOME: home },
+    });
+    expect([named.code, named.stderr]).toEqual([1, expect.stringContaining("[disabled]")]);
+  });
 });

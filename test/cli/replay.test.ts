@@ -9,7 +9,7 @@ import { modelConfig } from "../support/use.ts";
 const RECORDING = "skills/sums/evals/recorded/total.json";
 
 /** A skill of a workspace, recorded once with the loopback model, whose configuration is then removed. */
-async function recorded(turns: Turn, { more = "", files = {} as Record<string, string> } = {}) {
+async function recorded(turns: Turn, { more = "", files = {} as Record<string, string>, mode = 0o777 } = {}) {
   const server = await modelServer("openai", turns);
   const home = temporaryFolder({ ".skillet/config.toml": modelConfig("openai", server) });
   chmodSync(join(home, ".skillet/config.toml"), 0o600);
@@ -18,7 +18,7 @@ async function recorded(turns: Turn, { more = "", files = {} as Record<string, s
     "sales.csv": "1\n2\n",
     ...files,
   });
-  chmodSync(cwd, 0o777);
+  chmodSync(cwd, mode);
   const env = { HOME: home, SKILLS_DIR: "skills" };
   for (const name of ["sums", "adder"]) await skillet(["trust", name, "--yes"], { cwd, env });
   const ran = await skillet(["run", "sums", "total of sales.csv", "--record", RECORDING, "--yes"], { cwd, env });
@@ -118,6 +118,14 @@ describe("skillet run --record and skillet test", () => {
     const text = JSON.stringify(recording());
     expect(text).not.toContain(cwd);
     expect(text).not.toContain("test-key");
+  });
+
+  it.runIf(process.getuid?.() === 0)("warns that a workspace without access makes the replay differ", async () => {
+    const { ran, replay } = await recorded(() => "done", { mode: 0o755 });
+    expect(ran.stderr).toContain(
+      "! the workspace was not writable, which its prompt says: give access to it and record again",
+    );
+    expect((await replay()).stdout).toContain("step 1, prompt: the system prompt differs");
   });
 
   it("says what to record if there is nothing, and which file is not a recording", async () => {

@@ -132,12 +132,17 @@ async function evaluateSkills(context: CommandContext<EvalOptions>): Promise<num
   const threshold = parseShare(options.threshold);
   const scene = await loadEvalScene(io, options, args);
   const level = await MODEL_LEVELS[options.level]();
-  const evaluated = await level.evaluate(io, scene, options);
+  const { exitOfEvaluation, listUsable } = await import("../eval-tasks.ts");
+  const isAll = args.length === 0 && options.level !== "replay";
+  const evaluated = await level.evaluate(
+    io,
+    isAll ? { ...scene, names: listUsable(io, scene, options) } : scene,
+    options,
+  );
   if (!evaluated) return EXIT.fine;
   // A test either passes or fails; the other levels measure.
   const isPassed = options.ci || options.level === "replay" ? level.hasPassed(evaluated, threshold) : null;
   await saveReport(io, options, { ...evaluated.report, passed: isPassed });
-  const { exitOfEvaluation } = await import("../eval-tasks.ts");
   return exitOfEvaluation(evaluated, isPassed);
 }
 

@@ -106,7 +106,10 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
     if (skill && isPendingTrust(refusals) && (await askForPendingTrust(io, found, [{ skill, refusals }])))
       result = await use();
     await printRunResult(io, found, result, options);
-    if (recorder) await saveRecordedRun(io, recorder.finish(result), resolve(io.cwd, options.record ?? ""));
+    if (recorder) {
+      const isReduced = result.warnings.some(({ code }) => code === "workspace-inaccessible");
+      await saveRecordedRun(io, recorder.finish(result), resolve(io.cwd, options.record ?? ""), isReduced);
+    }
     return getRunExitCode(result);
   });
 }
@@ -172,7 +175,7 @@ async function createRecorder(found: DiscoverResult, request: UseRequest) {
 }
 
 /** Saves a recorded run. A run that did not start is not recorded. */
-async function saveRecordedRun(io: CommandIo, recording: RecordedRun, file: string): Promise<void> {
+async function saveRecordedRun(io: CommandIo, recording: RecordedRun, file: string, isReduced: boolean): Promise<void> {
   const out = createPrinter(io.stderr, io.env);
   if (recording.turns.length === 0) {
     out.line`${out.yellow("!")} nothing was recorded: no model was called`;
@@ -181,6 +184,8 @@ async function saveRecordedRun(io: CommandIo, recording: RecordedRun, file: stri
   const { saveRecording } = await import("../../eval/recorded-run.ts");
   saveRecording(file, recording);
   out.line`${out.green("✓")} recorded in ${file}; \`skillet test ${recording.skill}\` replays the recordings in evals/recorded of a skill`;
+  if (isReduced)
+    out.line`${out.yellow("!")} the workspace was not writable, which its prompt says: give access to it and record again, or the replay differs`;
 }
 
 /** Throws if the skill needs a language model and none is configured. */
