@@ -37,6 +37,7 @@ import {
   formatOtherAccounts,
   matchesAccount,
 } from "./credential-filter.ts";
+import { reserveRenewal } from "./credential-renewal.ts";
 import { toProviderError, withProviderTimeout } from "./provider-contract.ts";
 import { validateCredential } from "./sign-in-input.ts";
 
@@ -375,29 +376,32 @@ const MAX_OUTPUT_LENGTH = 1024 * 1024;
 
 /** Calls a provider and redacts its answer. Contract: resolves, within the provider's timeout. */
 async function callProvider(context: BrokerContext, call: CheckedCapabilityCall, key: string): Promise<BrokerAnswer> {
-  const { provider, operationDescription: description, capability, operation, credential } = call;
+  const { provider, operationDescription: description, capability, operation } = call;
+  const [{ namespace, seconds, origin }, { vault }, user] = [provider, context.capabilities, getUserId(context.run)];
+  let { credential } = call;
   let answer: ProviderAnswer;
+  let reserved: Awaited<ReturnType<typeof reserveRenewal>> | undefined;
   try {
-    const { namespace, seconds, origin } = provider;
+    reserved = await reserveRenewal(vault, namespace, { user, credential, origin, seconds });
+    ({ credential } = reserved);
     const request = { capability, operation, input: call.input, context: createProviderContext(context.run), key };
     answer = await withProviderTimeout(
       (signal) => provider.invoke({ ...request, ...omitUndefined({ credential }) }, { signal }),
-      {
-        ...{ namespace, seconds, signal: context.run.signal },
-      },
+      { namespace, seconds, signal: context.run.signal },
     );
     if (answer.credential) {
       const renewed = validateCredential(namespace, answer.credential);
-      await context.capabilities.vault.set(namespace, getUserId(context.run), renewed, { origin, isRenewed: true });
+      await vault.set(namespace, user, renewed, { origin, isRenewed: true });
     }
+    await reserved.end();
   } catch (error) {
+    await reserved?.end().catch(() => {}); // It ends by itself.
     return redactAnswer(
-      attributeToProvider(createErrorAnswer(toProviderError(error, provider.namespace), context.run.redact)),
+      attributeToProvider(createErrorAnswer(toProviderError(error, namespace), context.run.redact)),
       collectCredentialSecrets(credential),
     );
   }
-  const { output } = answer;
-  const text = stringifyOutput(output);
+  const text = stringifyOutput(answer.output);
   if (text === undefined)
     return refuseRequest("provider-answer-invalid", `The output of ${capability} is not JSON`, "tell the user");
   if (text.length > MAX_OUTPUT_LENGTH) {
@@ -409,7 +413,8 @@ async function callProvider(context: BrokerContext, call: CheckedCapabilityCall,
   }
   // Checks the provider, not the data: output that violates the schema is not passed on.
   const problem =
-    description.outputSchema && (await findSchemaProblem(description.outputSchema, structuredClone(output), "lenient"));
+    description.outputSchema &&
+    (await findSchemaProblem(description.outputSchema, structuredClone(answer.output), "lenient"));
   if (problem !== undefined) {
     return refuseRequest("output-invalid", `The output of ${capability} does not match its schema`, "tell the user");
   }

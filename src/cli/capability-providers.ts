@@ -145,11 +145,21 @@ export function printProviderState(out: Printer, state: ProviderState, indent = 
 /** The user on whose behalf a terminal signs in: its owner. */
 export const TERMINAL_USER = "";
 
-type VaultContext = Pick<CommandHost, "home" | "env" | "settings">;
+type VaultContext = Pick<CommandHost, "home" | "env" | "settings" | "vault">;
 
-/** Opens the vault with the details that only its owner may see. */
-export function openCommandVault(found: VaultContext): FileVault {
-  return createVault(found.home, getVaultKeyOptions(found));
+/** A vault with the details that only its owner may see. One in a database has the seal key of the engine. */
+type CommandVault = Pick<FileVault, "list" | "file" | "findProblem"> & Partial<Pick<FileVault, "getKeySource">>;
+
+/** Opens the vault of the engine if one is configured, otherwise that of this machine. */
+export function openCommandVault(found: VaultContext): CommandVault {
+  const { vault, settings } = found;
+  if (!vault) return createVault(found.home, getVaultKeyOptions(found));
+  return {
+    file: "skillet.credentials of the database",
+    list: () => vault.list(),
+    findProblem: async () =>
+      settings.engine.sealKey === undefined ? "it needs a key for all machines: set engine.seal_key" : undefined,
+  };
 }
 
 function getVaultKeyOptions({ env, settings }: VaultContext) {
@@ -165,9 +175,10 @@ export interface VaultKeyFacts {
 }
 
 /** Returns the source of the vault's key, and the problem if it cannot be used. Contract: never throws for a broken vault. */
-export async function readVaultKeyFacts(vault: FileVault, found: VaultContext): Promise<VaultKeyFacts> {
+export async function readVaultKeyFacts(vault: CommandVault, found: VaultContext): Promise<VaultKeyFacts> {
   const { file } = vault;
   const problem = (await vault.findProblem()) ?? null;
+  if (!vault.getKeySource) return { file, key: null, nextKey: null, problem };
   try {
     const key = await vault.getKeySource();
     // Only a passphrase replaces another key.

@@ -3,11 +3,17 @@ import { relative, resolve, sep } from "node:path";
 import type { Command } from "commander";
 import type { Engine } from "../adapters/postgres/engine.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import { type DiscoverOptions, type DiscoverResult, discover, resolveEnvironment } from "../config/discover.ts";
+import {
+  type DiscoverOptions,
+  type DiscoverResult,
+  discover,
+  openOnCall,
+  resolveEnvironment,
+} from "../config/discover.ts";
 import { loadSettings, resolveReference, type Settings } from "../config/settings.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { Caller } from "../host/approval.ts";
-import type { Audit, AuditLine, Capabilities } from "../host/capability-contract.ts";
+import type { Audit, AuditLine, Capabilities, Vault } from "../host/capability-contract.ts";
 import { NATIVE_CLIENT_NAMES } from "../skill/clients.ts";
 import type { Diagnostic, Skill, SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
@@ -45,6 +51,7 @@ export interface CommandHost extends DiscoverResult {
   openApprovals?: Engine["openApprovals"];
   /** The audit log in the database of the engine, if one is configured. */
   audit?: Audit;
+  vault?: Vault;
 }
 
 /** Discovers for commands that need capabilities: only these load them. */
@@ -184,6 +191,7 @@ export interface CommandStores {
   openApprovals?: Engine["openApprovals"];
   /** The audit log in the database of the engine, if one is configured. */
   audit?: Audit;
+  vault?: Vault;
 }
 
 /** Opens the stores of the caller. No skills are discovered. */
@@ -250,7 +258,7 @@ async function openEngineStores(around: Environment, settings: Settings): Promis
 }
 
 /** Returns stores of the engine that connect to the database when they are first used: most commands only list what is here. */
-function openLazyStores(around: Environment, settings: Settings): { audit?: Audit } {
+function openLazyStores(around: Environment, settings: Settings): { audit?: Audit; vault?: Vault } {
   if (settings.engine.url === undefined) return {};
   let opening: Promise<Engine> | undefined;
   const open = async (): Promise<Engine> => {
@@ -258,6 +266,7 @@ function openLazyStores(around: Environment, settings: Settings): { audit?: Audi
     return opening;
   };
   return {
+    vault: openOnCall(async () => (await open()).vault),
     audit: {
       add: async (entry) => (await open()).audit.add(entry),
       read: () => readFrom(open),
@@ -271,8 +280,8 @@ async function* readFrom(open: () => Promise<Engine>): AsyncGenerator<AuditLine>
 }
 
 /** Returns the stores of the engine, as parts of a host. */
-export function selectEngineStores({ runs, approvals, openApprovals, statistics, audit }: Engine) {
-  return { runs, approvals, openApprovals, statistics, audit };
+export function selectEngineStores({ runs, approvals, openApprovals, statistics, audit, vault }: Engine) {
+  return { runs, approvals, openApprovals, statistics, audit, vault };
 }
 
 /** Returns the URL of the engine's database, if one is configured. Throws a SkillError for a reference without a value. */

@@ -133,7 +133,7 @@ export async function discover(options: DiscoverOptions = {}): Promise<DiscoverR
 type StoreMethods = Record<string, (...given: unknown[]) => Promise<unknown>>;
 
 /** Returns a store that is opened by the first call: most commands need none. Contract: all its members are asynchronous methods. */
-function openOnCall<Store extends object>(open: () => Promise<Store>): Store {
+export function openOnCall<Store extends object>(open: () => Promise<Store>): Store {
   const methods: StoreMethods = {};
   let opening: Promise<StoreMethods> | undefined;
   const createMethod =

@@ -214,6 +214,15 @@ export interface Vault {
   ): Promise<void>;
   /** Returns the number of removed credentials. */
   remove(namespace: string, of?: { user?: string; account?: string | undefined }): Promise<number>;
+  /**
+   * Waits until no other process renews this credential, and reserves its renewal for this one, for at most this long. Resolves with the
+   * credential as it is then, or with undefined without one. Absent if one process at a time uses the vault.
+   */
+  beginRenewal?(
+    namespace: string,
+    of: { user: string; account?: string | undefined; origin?: string | undefined },
+    seconds: number,
+  ): Promise<{ credential: Credential; end(): Promise<void> } | undefined>;
   /** Stores the secret state of a flow between two steps. */
   put(id: string, value: JsonObject, seconds: number): Promise<void>;
   /** Like `put`, unless a value is stored already: then it stores nothing and resolves with false. Of several at once, one stores. */

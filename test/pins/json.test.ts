@@ -16,7 +16,20 @@ import { Printed, pathIn, type Run, types } from "./printed-json.ts";
 
 /** What only others meet: of other callers, other machines, conflicts, and what is broken. */
 const RARE = new Set([
-  ...["sessionId", "userId", "tenant", "chat", "cost", "givenTo", "isLeft", "isSkipped", "sameAs", "adopts", "meant"],
+  ...[
+    "database",
+    "sessionId",
+    "userId",
+    "tenant",
+    "chat",
+    "cost",
+    "givenTo",
+    "isLeft",
+    "isSkipped",
+    "sameAs",
+    "adopts",
+    "meant",
+  ],
   ...["approval", "operation", "isOnce", "isReversible", "conflicts", "printed", "torn", "signal", "formatVersion"],
   // Where no sandbox can be had, or packages are built.
   ...["exitCode", "isolation", "holds", "base", "bytes"],

@@ -335,6 +335,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "A run started by the previous release is resumed by this one: with the tables and the journal that it wrote.",
   "E-27":
     "One trace, one chain of audit entries and one statistics row per run, however often it moved between workers; `stats` and `audit` read those of all machines.",
+  "E-23":
+    "Credentials: sign in on one machine, use on another; one renewal of an expiring credential for concurrent workers; without the key refused, and nothing is written.",
   "E-24": "Draining repeats 0 calls; two rolling deploys under load: no run fails, and no call is repeated.",
   "E-21": "approve, deny, cancel, runs and stats work from a machine without worker, skills or model.",
   "E-26":

@@ -1,5 +1,5 @@
 import { SkillError } from "../../errors/problem.ts";
-import type { Audit } from "../../host/capability-contract.ts";
+import type { Audit, Vault } from "../../host/capability-contract.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type { StatisticsStore } from "../../store/statistics.ts";
@@ -9,6 +9,7 @@ import { type ApprovalOwner, createPostgresApprovalStore } from "./postgres-appr
 import { createPostgresAudit } from "./postgres-audit.ts";
 import { createPostgresRunStore, type PostgresRunOptions } from "./postgres-runs.ts";
 import { createPostgresStatisticsStore } from "./postgres-statistics.ts";
+import { createPostgresVault } from "./postgres-vault.ts";
 import { addNextLeg, createRunQueue, type RunQueue } from "./run-queue.ts";
 import { readSchemaVersion, requireSchema, SCHEMA_VERSION } from "./schema.ts";
 
@@ -23,6 +24,7 @@ export interface PostgresStores {
   openApprovals(scope: ApprovalOwner): ApprovalStore;
   statistics: StatisticsStore;
   audit: Audit;
+  vault: Vault;
   close(): Promise<void>;
 }
 
@@ -59,6 +61,7 @@ export async function openEngine(options: PostgresOptions): Promise<Engine> {
     openApprovals: (scope) => createPostgresApprovalStore(database, scope),
     statistics: createPostgresStatisticsStore(database),
     audit: createPostgresAudit(database),
+    vault: createPostgresVault(database),
     name: describeDatabase(options.url),
     async close() {
       await dispatcher.close();

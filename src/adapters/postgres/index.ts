@@ -10,8 +10,8 @@ import { openEngine, type PostgresOptions, type PostgresStores } from "./engine.
  * const result = await useSkill(catalog, { ...host, runs, approvals }, { skill: "research", message: "…" });
  */
 export async function openPostgresStores(options: PostgresOptions): Promise<PostgresStores> {
-  const { runs, approvals, openApprovals, statistics, audit, close } = await openEngine(options);
-  return { runs, approvals, openApprovals, statistics, audit, close };
+  const { runs, approvals, openApprovals, statistics, audit, vault, close } = await openEngine(options);
+  return { runs, approvals, openApprovals, statistics, audit, vault, close };
 }
 
 export type { DatabaseOptions } from "./database.ts";

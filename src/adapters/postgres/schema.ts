@@ -147,6 +147,38 @@ create unlogged table skillet.provider_limits (
   paused_until timestamptz
 );`,
   },
+  {
+    version: 5,
+    sql: `
+-- A box with known content, which only the right key opens.
+create table skillet.vault_key (
+  is_only boolean primary key default true check (is_only),
+  box text not null
+);
+create table skillet.credentials (
+  seq bigint generated always as identity,
+  namespace text not null,
+  account text not null,
+  person text not null,
+  origin text not null,
+  scopes text[] not null,
+  at text not null,
+  expires_at text,
+  -- The secret, encrypted with a key that is not in the database.
+  box text not null,
+  -- The process that renews it now.
+  renewer uuid,
+  renews_until timestamptz,
+  primary key (namespace, account, person, origin)
+);
+-- Sign-ins under way.
+create table skillet.pending (
+  id text primary key,
+  expires_at timestamptz not null,
+  box text not null,
+  owner uuid not null
+);`,
+  },
 ];
 
 export const SCHEMA_VERSION: number = SCHEMA_VERSIONS.at(-1)?.version ?? 0;

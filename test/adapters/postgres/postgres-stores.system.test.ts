@@ -4,16 +4,21 @@ import { createPostgresApprovalStore } from "../../../src/adapters/postgres/post
 import { createPostgresAudit } from "../../../src/adapters/postgres/postgres-audit.ts";
 import { createPostgresRunStore } from "../../../src/adapters/postgres/postgres-runs.ts";
 import { createPostgresStatisticsStore } from "../../../src/adapters/postgres/postgres-statistics.ts";
+import { createPostgresVault } from "../../../src/adapters/postgres/postgres-vault.ts";
+import type { CapabilityProvider } from "../../../src/host/capability-contract.ts";
 import type { RunEvent } from "../../../src/host/events.ts";
 import type { RunEnd } from "../../../src/store/journal.ts";
 import { createRunStore } from "../../../src/store/runs.ts";
 import { createStatisticsStore } from "../../../src/store/statistics.ts";
 import { testApprovalStore, testStatisticsStore } from "../../../src/testing/contract.ts";
-import { testAudit } from "../../../src/testing/memory-stores.ts";
+import { testAudit, testVault } from "../../../src/testing/memory-stores.ts";
 import { testRunStore } from "../../../src/testing/run-store-cases.ts";
+import { brokerScene, memoryNotes } from "../../support/broker.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { startPostgresProxy } from "../../support/postgres-proxy.ts";
+
+import { waitFor } from "../../support/wait-for.ts";
 
 describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
   let server: PostgresServer;
@@ -25,8 +30,8 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
   const openEngine = async () => {
     const url = await server.createEngine();
     const opened: { close(): Promise<void> }[] = [];
-    const open = async () => {
-      const database = await openDatabase({ url });
+    const open = async (sealKey?: string) => {
+      const database = await openDatabase({ url, sealKey });
       opened.push(database);
       return database;
     };
@@ -120,6 +125,68 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     await database.close();
   });
 
+  describe("vault", () => {
+    const cases = testVault(async () => {
+      const engine = await openEngine();
+      return { open: async () => createPostgresVault(await engine.open(SEAL_KEY)), close: engine.close };
+    });
+    it.each(cases)("[E-23] $name", ({ run }) => run());
+  });
+
+  it("[E-23] opens a sign-in of another machine with the same key only, and stores none without it", async () => {
+    const engine = await openEngine();
+    const [here, there, other, keyless] = await Promise.all(
+      [SEAL_KEY, SEAL_KEY, "another-key-of-at-least-32-characters", undefined].map(async (key) =>
+        createPostgresVault(await engine.open(key)),
+      ),
+    );
+    const credential = { account: "ada@example.com", secret: { token: "t-0123456789" } };
+    await here?.set("mail", "", credential);
+    expect(await there?.get("mail", { user: "" })).toMatchObject(credential);
+    for (const vault of [other, keyless]) {
+      await expect(vault?.get("mail", { user: "" })).rejects.toMatchObject({ code: "engine-sealed" });
+      await expect(vault?.set("notes", "", credential)).rejects.toMatchObject({ code: "engine-sealed" });
+      await expect(vault?.put("flow", { verifier: "v" }, 60)).rejects.toMatchObject({ code: "engine-sealed" });
+      expect(await vault?.list()).toMatchObject([{ namespace: "mail", account: "ada@example.com" }]);
+    }
+    const database = await engine.open();
+    const rows = await database.query("select * from skillet.credentials");
+    expect(rows).toHaveLength(1);
+    expect(JSON.stringify(rows)).not.toContain("t-0123456789");
+    await database.query("update skillet.credentials set account = 'eve@example.com'");
+    await expect(there?.get("mail", { user: "" })).rejects.toMatchObject({ code: "engine-sealed" });
+    await engine.close();
+  });
+
+  it("[E-23] renews a credential once for runs of several workers", async () => {
+    const engine = await openEngine();
+    const { provider } = memoryNotes();
+    const renewals: unknown[] = [];
+    const used: unknown[] = [];
+    const renewing: CapabilityProvider = {
+      ...provider,
+      async invoke({ credential }) {
+        used.push(credential?.secret["token"]);
+        if (credential?.secret["token"] === "new") return { output: { notes: [] } };
+        renewals.push(credential);
+        await waitFor(() => used.length === renewals.length); // Other calls have their chance.
+        const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+        return { output: { notes: [] }, credential: { account: "ada", secret: { token: "new" }, expiresAt } };
+      },
+    };
+    const scenes = await Promise.all(
+      Array.from({ length: 4 }, async () =>
+        brokerScene({ providers: [renewing], vault: createPostgresVault(await engine.open(SEAL_KEY)) }),
+      ),
+    );
+    const old = { account: "ada", secret: { token: "old" }, expiresAt: new Date(Date.now() - 1000).toISOString() };
+    await scenes[0]?.capabilities.vault.set("notes", "ada", old);
+    const replies = await Promise.all(scenes.map((scene) => scene.invoke("list")));
+    expect(replies.map(({ ok }) => ok)).toEqual([true, true, true, true]);
+    expect(used.sort()).toEqual(["new", "new", "new", "old"]);
+    await engine.close();
+  });
+
   it("[E-20] bind permanent approvals to the digest of a skill, its tenant and its person", async () => {
     const engine = await openEngine();
     const database = await engine.open();
@@ -206,6 +273,8 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     await database.close();
   });
 });
+
+const SEAL_KEY = "a-seal-key-of-at-least-32-characters";
 
 const ID = "20260102-030405-0a1b2c3d";
 
