@@ -1,7 +1,5 @@
-import { join, relative } from "node:path";
 import type { Duplex } from "node:stream";
 import type { Problem } from "../errors/problem.ts";
-import { isInside } from "../util/safe-path.ts";
 
 /** Weakest first. `none` must be chosen explicitly by the operator. */
 export const ISOLATION_LEVELS = ["none", "partial", "strong"] as const;
@@ -123,13 +121,6 @@ export interface Sandbox {
   paths?(command: Pick<SandboxCommand, "env" | "folder" | "mounts" | "root" | "limits">): readonly SandboxPath[];
   /** Runs a command. Contract: each run has a new sandbox, which is removed when it resolves. Throws a SkillError if it cannot be started. */
   run(command: SandboxCommand, options: SandboxRunOptions): Promise<SandboxOutcome>;
-}
-
-/** Maps a mount target path to the path that code in this sandbox must use. */
-export function mapSandboxPath(sandbox: Sandbox, mounts: readonly Mount[], path: string): string {
-  if (sandbox.mapsPaths) return path;
-  const mount = mounts.find(({ to }) => isInside(to, path));
-  return mount ? join(mount.from, relative(mount.to, path)) : path;
 }
 
 /** The path of the workspace in a sandbox, if it is mounted. */

@@ -17,7 +17,6 @@ import {
   ISOLATION_LEVELS,
   type IsolationLevel,
   type Mount,
-  mapSandboxPath,
   type Sandbox,
   type SandboxCommand,
 } from "../host/sandbox-contract.ts";
@@ -33,6 +32,7 @@ import {
   getSandboxFolder,
   isRoot,
   makeReadableFolder,
+  mapSandboxPath,
   SYSTEM_SANDBOX_FOLDER,
 } from "./sandbox-folders.ts";
 import { withSandboxSockets } from "./sandbox-socket.ts";

@@ -5,7 +5,6 @@ import { getErrorMessage } from "../errors/problem.ts";
 import {
   FIXED_VARIABLES,
   type Mount,
-  mapSandboxPath,
   type Sandbox,
   type SandboxCommand,
   type SandboxLimits,
@@ -21,6 +20,7 @@ import {
 } from "./probe-host.ts";
 import type { ProbeInput, ProbeLine } from "./probe-program.ts";
 import { getMaxFileCount } from "./resource-limits.ts";
+import { mapSandboxPath } from "./sandbox-folders.ts";
 import { INSPECTED_CALLS, SYSTEM_CALLS } from "./seccomp.ts";
 
 export interface ProbeResult {

@@ -12,8 +12,9 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import type { Mount, Sandbox } from "../host/sandbox-contract.ts";
 import type { Environment } from "../skill/source/locations.ts";
 import type { SkillCopy } from "../skill/source/skill-copy.ts";
 import { withFileLock } from "../store/locked-file.ts";
@@ -213,4 +214,11 @@ export function areTrustedFolders(...folders: string[]): boolean {
     const isOwned = stat?.uid === 0 || stat?.uid === process.getuid?.();
     return stat?.isDirectory() === true && isOwned && (stat.mode & 0o022) === 0;
   });
+}
+
+/** Maps a mount target path to the path that code in this sandbox must use. */
+export function mapSandboxPath(sandbox: Sandbox, mounts: readonly Mount[], path: string): string {
+  if (sandbox.mapsPaths) return path;
+  const mount = mounts.find(({ to }) => isInside(to, path));
+  return mount ? join(mount.from, relative(mount.to, path)) : path;
 }

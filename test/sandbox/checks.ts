@@ -2,12 +2,8 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import {
-  FIXED_VARIABLES,
-  ISOLATION_LEVELS,
-  type IsolationLevel,
-  mapSandboxPath,
-} from "../../src/host/sandbox-contract.ts";
+import { FIXED_VARIABLES, ISOLATION_LEVELS, type IsolationLevel } from "../../src/host/sandbox-contract.ts";
+import { mapSandboxPath } from "../../src/sandbox/sandbox-folders.ts";
 import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { BOMBS } from "./bomb-checks.ts";
 import { DOORS } from "./door-checks.ts";

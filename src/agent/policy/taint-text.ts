@@ -336,15 +336,10 @@ const INVISIBLE_PARTS: readonly InvisiblePart[] = [
   { kind: "template", remove: (text) => removeBetween(text, "{#", "#}") },
   { kind: "code", remove: (text) => removeBetween(text, "/*", "*/") },
   { kind: "mail", remove: (text) => text.replace(/\([^()]*\)/g, " ") },
-  ...["script", "style", "template", "title"].map((kind) => {
-    const start = new RegExp(`<${kind}(?=[\\s>])`, "gi");
-    const end = new RegExp(`</${kind}\\s*>`, "gi");
-    return {
-      kind,
-      remove: (text: string) =>
-        text.search(start) >= 0 ? removeBetween(text.replace(start, "\0(").replace(end, "\0)"), "\0(", "\0)") : text,
-    };
-  }),
+  { kind: "script", remove: (text) => removeElements(text, "script") },
+  { kind: "style", remove: (text) => removeElements(text, "style") },
+  { kind: "template", remove: (text) => removeElements(text, "template") },
+  { kind: "title", remove: (text) => removeElements(text, "title") },
   {
     kind: "hidden",
     remove: (text) =>
@@ -355,6 +350,13 @@ const INVISIBLE_PARTS: readonly InvisiblePart[] = [
   // The address that a Markdown link leads to.
   { kind: "link", remove: (text) => text.replace(/\](?:\([^()\s]*\)|\[[^[\]]*\])/g, "] ") },
 ];
+
+function removeElements(text: string, name: string): string {
+  const start = new RegExp(`<${name}(?=[\\s>])`, "gi");
+  if (text.search(start) < 0) return text;
+  const end = new RegExp(`</${name}\\s*>`, "gi");
+  return removeBetween(text.replace(start, "\0(").replace(end, "\0)"), "\0(", "\0)");
+}
 
 /** Removes the text from the first (or last) `open` before each `close`. */
 function removeBetween(text: string, open: string, close: string, from: "first" | "last" = "first"): string {

@@ -2,7 +2,8 @@ import { existsSync } from "node:fs";
 import { isAbsolute, join, normalize, resolve } from "node:path";
 import type { Host } from "../../config/host.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
-import { HOME_FOLDER, mapSandboxPath, type Sandbox, WORKSPACE_FOLDER } from "../../host/sandbox-contract.ts";
+import { HOME_FOLDER, type Sandbox, WORKSPACE_FOLDER } from "../../host/sandbox-contract.ts";
+import { mapSandboxPath } from "../../sandbox/sandbox-folders.ts";
 import { createUvCommand } from "../../sandbox/uv.ts";
 import type { Skill } from "../../skill/skill.ts";
 import {

@@ -5,13 +5,13 @@ import {
   FIXED_VARIABLES,
   type IsolationLevel,
   type Mount,
-  mapSandboxPath,
   type Sandbox,
   type SandboxPath,
   WORKSPACE_FOLDER,
 } from "../../host/sandbox-contract.ts";
 import { PROXY_VARIABLES } from "../../sandbox/network-forwarder.ts";
 import { findPackageRoot } from "../../sandbox/packages/apt-packages.ts";
+import { mapSandboxPath } from "../../sandbox/sandbox-folders.ts";
 import { formatEndpoint } from "../../sandbox/sandbox-socket.ts";
 import { hasFolder, listDeclaredVariables, type Skill } from "../../skill/skill.ts";
 import { SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
