@@ -1,4 +1,10 @@
-import { getProgramTitle } from "../skill/clients.ts";
+import {
+  type ClientWith,
+  getProgramTitle,
+  type ListingRules,
+  listClientFacts,
+  type McpTextLimits,
+} from "../skill/clients.ts";
 import { compareText } from "../util/text.ts";
 import { hasUseWhenCue } from "./describe-skill.ts";
 
@@ -21,141 +27,24 @@ export interface ClientListedSkill {
   hasUseWhen: boolean;
 }
 
-/** The limits of an MCP server's texts in a client, in characters. */
-export interface McpTextLimits {
-  /** 0 if the client drops the server's instructions. */
-  instructions: number;
-  /** Of one tool's description. */
-  toolDescription: number;
-  /** For one tool's result: a longer one is truncated, or written to a file of which the model sees the beginning. */
-  toolResult: number;
-  /** True if the client fetches the list of tools again when the server announces a change. */
-  refreshesTools: boolean;
-  /** True if its model was observed to have a new tool in the very next request. */
-  offersNewTools: boolean;
-}
-
 interface ClientListingRow extends ClientSkillText {
   /** The part of it that the client reads. */
   text: string;
 }
 
-interface ClientListing {
-  title: string;
-  /** The version whose requests these rules were compared with. */
-  version: string;
-  /** Its `clientInfo.name` over MCP. */
-  announces: RegExp;
-  mcp: McpTextLimits;
-  /** True if its list has `when_to_use`. */
-  readsWhenToUse: boolean;
-  /** True if it hides skills that only users can invoke. */
-  heedsInvocation: boolean;
-  /** Longer descriptions are truncated to this many characters. */
-  longest: number;
-  /** The end of a truncated description. */
-  cutMark: string;
-  /** A skill with a longer description is not listed. */
-  dropsOver?: number;
-  /** Returns the description that each row has room for, in the order of names; undefined for a name alone. */
-  fit(rows: readonly ClientListingRow[]): readonly (string | undefined)[];
-  /** False if the list goes from z to a. */
-  isAscending: boolean;
-}
+export type ListingClient = ClientWith<"listing">;
 
 /**
- * THE table of clients' own lists of skills and of their limits for MCP servers, derived from requests of the real programs. Paths, tags
- * and built-in skills are counted where the client counts them.
+ * Clients' own lists of skills and their limits for MCP servers, from THE table of clients. Paths, tags and built-in skills are counted
+ * where the client counts them.
  */
-export const CLIENT_LISTINGS = {
-  claude: {
-    title: getProgramTitle("claude"),
-    version: "2.1.325",
-    announces: /^claude-code$/,
-    mcp: { instructions: 4096, toolDescription: 4096, toolResult: 40_000, refreshesTools: true, offersNewTools: false },
-    readsWhenToUse: true,
-    heedsInvocation: true,
-    longest: 1536,
-    cutMark: "…",
-    // Its 11 bundled skills keep their descriptions, and two commands their names: 6,066 of 8,000 columns with line breaks.
-    fit: (rows) => fitEach(rows, 8000 - 6066),
-    isAscending: true,
-  },
-  codex: {
-    title: getProgramTitle("codex"),
-    version: "0.166.0",
-    announces: /^codex/,
-    // It removes the middle of a result over 10,000 bytes.
-    mcp: {
-      instructions: 40_000,
-      toolDescription: 40_000,
-      toolResult: 9500,
-      refreshesTools: false,
-      offersNewTools: false,
-    },
-    readsWhenToUse: false,
-    heedsInvocation: false,
-    longest: 1024,
-    cutMark: "...",
-    // 2 % of a window of 272,000 tokens, at four bytes each.
-    fit: (rows) => fitEvenly(rows, 5440),
-    isAscending: true,
-  },
-  gemini: {
-    title: getProgramTitle("gemini"),
-    version: "0.61.0",
-    announces: /^gemini-cli/,
-    mcp: {
-      instructions: 40_000,
-      toolDescription: 40_000,
-      toolResult: 40_000,
-      refreshesTools: true,
-      offersNewTools: false,
-    },
-    readsWhenToUse: false,
-    heedsInvocation: false,
-    longest: Number.POSITIVE_INFINITY,
-    cutMark: "",
-    fit: fitAll,
-    isAscending: false,
-  },
-  opencode: {
-    title: getProgramTitle("opencode"),
-    version: "1.18.33",
-    announces: /^opencode$/,
-    mcp: {
-      instructions: 40_000,
-      toolDescription: 40_000,
-      toolResult: 40_000,
-      refreshesTools: true,
-      offersNewTools: false,
-    },
-    readsWhenToUse: false,
-    heedsInvocation: false,
-    longest: Number.POSITIVE_INFINITY,
-    cutMark: "",
-    fit: fitAll,
-    isAscending: true,
-  },
-  copilot: {
-    title: getProgramTitle("copilot"),
-    version: "1.0.102",
-    announces: /^(?:github-)?copilot/,
-    // Instructions arrive only with --allow-all-mcp-server-instructions.
-    // A result of 23,000 characters went to a file, of which its model saw 500: the exact limit is unknown.
-    mcp: { instructions: 0, toolDescription: 40_000, toolResult: 9500, refreshesTools: true, offersNewTools: true },
-    readsWhenToUse: false,
-    heedsInvocation: true,
-    longest: Number.POSITIVE_INFINITY,
-    cutMark: "",
-    dropsOver: 1024,
-    fit: (rows) => fitFirst(rows, 15_000),
-    isAscending: true,
-  },
-} as const satisfies Record<string, ClientListing>;
+export const CLIENT_LISTINGS = Object.fromEntries(
+  listClientFacts("listing").map(([name, rules]) => [name, { title: getProgramTitle(name), ...rules }]),
+) as Readonly<Record<ListingClient, ListingRules & { title: string }>>;
 
-export type ListingClient = keyof typeof CLIENT_LISTINGS;
 export const LISTING_CLIENTS = Object.keys(CLIENT_LISTINGS) as ListingClient[];
+
+export type { McpTextLimits };
 
 /** The limits for an unknown client: some truncate a server's instructions at 2,000 characters, and APIs a tool's description at 1,024. */
 export const UNKNOWN_CLIENT_LIMITS: McpTextLimits = {
@@ -176,7 +65,7 @@ export function simulateClientListing(
   id: ListingClient,
   skills: readonly ClientSkillText[],
 ): readonly ClientListedSkill[] {
-  const rules: ClientListing = CLIENT_LISTINGS[id];
+  const rules = CLIENT_LISTINGS[id];
   const { dropsOver = Number.POSITIVE_INFINITY, readsWhenToUse } = rules;
   const sorted = skills
     .filter(({ isForPeople }) => !(isForPeople && rules.heedsInvocation))
@@ -186,7 +75,7 @@ export function simulateClientListing(
     .map(
       (skill): ClientListingRow => ({ ...skill, text: truncateText(formatWholeText(skill, readsWhenToUse), rules) }),
     );
-  const fitted = rules.fit(rows);
+  const fitted = rules.fit ? FITS[rules.fit.by](rows, rules.fit.room) : rows.map(({ text }) => text);
   const listed = rows.map(({ name, text, ...skill }, index): ClientListedSkill => {
     const description = fitted[index];
     if (description === undefined) return { name, description: "", shown: "name", hasUseWhen: false };
@@ -197,20 +86,28 @@ export function simulateClientListing(
   const dropped = sorted
     .filter(({ description }) => description.length > dropsOver)
     .map(({ name }): ClientListedSkill => ({ name, description: "", shown: "dropped", hasUseWhen: false }));
-  return [...(rules.isAscending ? listed : listed.reverse()), ...dropped];
+  return [...(rules.isDescending ? listed.reverse() : listed), ...dropped];
 }
 
 function formatWholeText({ description, whenToUse }: ClientSkillText, readsWhenToUse: boolean): string {
   return readsWhenToUse && whenToUse ? `${description} - ${whenToUse}` : description;
 }
 
-function truncateText(text: string, { longest, cutMark }: Pick<ClientListing, "longest" | "cutMark">): string {
+function truncateText(
+  text: string,
+  { longest = Number.POSITIVE_INFINITY, cutMark = "" }: Pick<ListingRules, "longest" | "cutMark">,
+): string {
   return text.length <= longest ? text : text.slice(0, longest - cutMark.length) + cutMark;
 }
 
-function fitAll(rows: readonly ClientListingRow[]): readonly string[] {
-  return rows.map(({ text }) => text);
-}
+/** Returns the description that each row has room for, in the order of names; undefined for a name alone. */
+type FitDescriptions = (rows: readonly ClientListingRow[], room: number) => readonly (string | undefined)[];
+
+const FITS: Readonly<Record<NonNullable<ListingRules["fit"]>["by"], FitDescriptions>> = {
+  each: fitEach,
+  evenly: fitEvenly,
+  first: fitFirst,
+};
 
 /** All names first, then each description in turn that fits into the remaining room. */
 function fitEach(rows: readonly ClientListingRow[], room: number): readonly (string | undefined)[] {

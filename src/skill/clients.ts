@@ -1,13 +1,109 @@
-import { shortHash } from "../util/text.ts";
-
 /** A folder below the user's home. If the variable is set, the folder is `path` below its value. */
 export interface UserFolder {
   path: string;
   movedBy?: { env: string; path: string };
 }
 
+/** Frontmatter keys of a client in addition to those of the open standard. A key here is never reported as a misspelling. */
+export interface ClientKeys {
+  /** Keys that it reads in a skill. */
+  skill: readonly string[];
+  /** Keys of its agents, commands, prompts and rules: common in skills too, because files are copied between kinds. */
+  other?: readonly string[];
+}
+
+/** The rules for copies of skills in a client's folders. */
+export interface CopyRules {
+  /** Its title as a target of copies, if it differs. */
+  title?: string;
+  /** The client whose folders it shares. */
+  sharesFoldersOf?: "copilot";
+  /** Names that it reserves. */
+  reserved?: readonly string[];
+  /** Its built-in skills and commands: a skill of the same name replaces them. */
+  builtInNames?: readonly string[];
+  /** The longest description it accepts, and its handling of a longer one. Defaults to any length. */
+  description?: { longest: number; beyond: "cut" | "dropped" };
+  /** The names that it lists. Defaults to all names. */
+  listsName?: RegExp;
+  /** Its placeholder for the skill's folder, in the instructions. */
+  skillDir?: string;
+  /** The file in which it reads whether a model may choose the skill, instead of `disable-model-invocation`. */
+  policyFile?: string;
+  /** True if a description must not have angle brackets. */
+  refusesAngleBrackets?: boolean;
+  /** The next step for the user. */
+  nextStep: string;
+}
+
+/** The limits of an MCP server's texts in a client, in characters. */
+export interface McpTextLimits {
+  /** 0 if the client drops the server's instructions. */
+  instructions: number;
+  /** Of one tool's description. */
+  toolDescription: number;
+  /** For one tool's result: a longer one is truncated, or written to a file of which the model sees the beginning. */
+  toolResult: number;
+  /** True if the client fetches the list of tools again when the server announces a change. */
+  refreshesTools: boolean;
+  /** True if its model was observed to have a new tool in the very next request. */
+  offersNewTools: boolean;
+}
+
+/** The rules of a client's own list of skills, derived from requests of the real program. */
+export interface ListingRules {
+  /** The version whose requests these rules were compared with. */
+  version: string;
+  /** Its `clientInfo.name` over MCP. */
+  announces: RegExp;
+  mcp: McpTextLimits;
+  /** True if its list has `when_to_use`. */
+  readsWhenToUse: boolean;
+  /** True if it hides skills that only users can invoke. */
+  heedsInvocation: boolean;
+  /** Longer descriptions are truncated to this many characters. Defaults to any length. */
+  longest?: number;
+  /** The end of a truncated description. */
+  cutMark?: string;
+  /** A skill with a longer description is not listed. */
+  dropsOver?: number;
+  /**
+   * The way descriptions are fitted. `each`: each in turn that fits, in columns. `evenly`: all cut to one length, in tokens.
+   * `first`: whole entries until one does not fit, in characters. Defaults to no limit.
+   */
+  fit?: { by: "each" | "evenly" | "first"; room: number };
+  /** True if the list goes from z to a. */
+  isDescending?: true;
+}
+
+/** The prompt hook of a client: its configuration file, its input and its answer. */
+export interface HookRules {
+  /** The client's event. */
+  event: string;
+  /** The file with the hook, below the client's folder. */
+  file: readonly string[];
+  /** Keys of the input; the first with a text counts. A list counts with its first entry. */
+  input: { prompt: readonly string[]; conversation: readonly string[]; cwd: readonly string[] };
+  /** The unit in which the client measures the answer. Defaults to characters. */
+  counts?: "characters" | "bytes";
+  /** The text that a model follows from there. Defaults to instructions. */
+  gives?: "instructions" | "shortlist";
+  /** Values of the key `hook_event_name` for the events that summarize a conversation; the first is the one to register. */
+  summaries?: readonly string[];
+  /** True if the client may put quotation marks around the prompt. */
+  quotesPrompt?: true;
+  /** Values of the key `source` for prompts that no user wrote, such as a background task's: their text selects no skill. */
+  nonUserSources?: readonly string[];
+  /** The keys of every answer. An answer that adds nothing has only these. */
+  neutral?: Readonly<Record<string, unknown>>;
+  /** The key of the text in an answer. Without it, the text is `additionalContext` in `hookSpecificOutput`. */
+  answerKey?: string;
+  /** True if the client escapes `<` and `&` itself, so that a model would read them escaped twice. */
+  escapesAnswer?: true;
+}
+
 /** The facts of a program that reads skills. Behavior is in the tables that are derived from this one. */
-interface ClientFacts {
+export interface ClientFacts {
   title: string;
   /** The name of its program for the terminal, if it differs. */
   programTitle?: string;
@@ -30,11 +126,24 @@ interface ClientFacts {
    * the others are held until they are approved.
    */
   protects: { closed: readonly string[]; held: readonly string[] };
+  keys: ClientKeys;
+  copies: CopyRules;
+  /** Absent for a client whose list is not known. */
+  listing?: ListingRules;
+  /** Absent for a client without a prompt hook. */
+  hook?: HookRules;
 }
 
+/** Copilot CLI omits a skill with a longer description or another name. The clients that share its folders do too. */
+const COPILOT_LIMITS = { description: { longest: 1024, beyond: "dropped" }, listsName: /^[ -~]+$/ } as const;
+/** Copilot CLI and VS Code read the same keys. */
+const COPILOT_KEYS = ["argument-hint", "user-invocable", "disable-model-invocation"] as const;
+const CLAUDE_HOOK_INPUT = { prompt: ["prompt"], conversation: ["session_id"], cwd: ["cwd"] } as const;
+const WIDE_MCP = { instructions: 40_000, toolDescription: 40_000, toolResult: 40_000, offersNewTools: false } as const;
+
 /**
- * THE table of clients, in order of precedence. Discovery, copies, MCP configuration, lists and protected paths are derived
- * from it. The data was verified with the clients, except those of Cursor, which are from its source, and of VS Code.
+ * THE table of clients, in order of precedence. Discovery, copies, keys, MCP configuration, lists, hooks and protected paths are derived
+ * from it; a new client is a row here, and code for what only it does. The data was verified with the clients, except those of Cursor, which are from its source, and of VS Code.
  */
 export const CLIENTS = {
   agents: {
@@ -42,6 +151,13 @@ export const CLIENTS = {
     user: [{ path: ".agents/skills" }],
     project: [".agents/skills"],
     protects: { closed: [".agents"], held: ["AGENTS.md", "AGENTS.override.md", "AGENT.md"] },
+    keys: { skill: [] },
+    // One of the readers is Copilot CLI.
+    copies: {
+      title: "any client that reads .agents/skills",
+      ...COPILOT_LIMITS,
+      nextStep: "start the client again: Codex, Gemini CLI, OpenCode, Copilot CLI, VS Code and Cursor read this folder",
+    },
   },
   claude: {
     title: "Claude Code",
@@ -54,6 +170,66 @@ export const CLIENTS = {
       closed: [".claude", ".mcp.json"],
       held: ["CLAUDE.md", "CLAUDE.local.md", ".claude.json", ".claude-plugin"],
     },
+    keys: {
+      // Not `model`: loading a skill does not change the model of the conversation.
+      skill: [
+        ...["when_to_use", "argument-hint", "arguments", "disable-model-invocation", "user-invocable"],
+        ...["disallowed-tools", "effort", "context", "agent", "background", "hooks", "paths", "shell"],
+      ],
+      other: [
+        ...["tools", "disallowedTools", "permissionMode", "maxTurns", "skills", "mcpServers", "memory"],
+        ...["isolation", "color", "initialPrompt", "model", "output-style", "keep-coding-instructions"],
+        ...["hide-from-slash-command-tool"],
+      ],
+    },
+    copies: {
+      // The limit of description and when_to_use together.
+      description: { longest: 1536, beyond: "cut" },
+      // Its own commands. A skill of the same name is called instead: users would trust a skill called /login.
+      reserved: [
+        ...["add-dir", "agents", "clear", "compact", "config", "context", "exit", "feedback", "help"],
+        ...["hooks", "ide", "init", "install-github-app", "install-slack-app", "login", "logout", "mcp"],
+        ...["memory", "model", "permissions", "plugin", "privacy-settings", "quit", "reload-plugins"],
+        ...["reload-skills", "remote-control", "remote-env", "resume", "rewind", "skills", "status"],
+        ...["teleport", "terminal-setup", "upgrade", "usage"],
+      ],
+      builtInNames: [
+        ...["batch", "branch", "bug", "claude-api", "code-review", "copy", "dataviz", "debug"],
+        ...["deep-research", "diff", "doctor", "export", "fewer-permission-prompts", "goal", "import"],
+        ...["install", "loop", "plan", "plugin-authoring", "recap", "release-notes", "run"],
+        ...["run-skill-generator", "security-review", "session", "simplify", "statusline", "tasks"],
+        ...["theme", "update-config", "verify", "voice", "workflow-authoring", "workflows"],
+      ],
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the client that fills it in
+      skillDir: "${CLAUDE_SKILL_DIR}",
+      refusesAngleBrackets: true,
+      nextStep: "a running Claude Code sees them after /reload-skills, a new one at once; /skills lists them",
+    },
+    listing: {
+      version: "2.1.325",
+      announces: /^claude-code$/,
+      mcp: {
+        instructions: 4096,
+        toolDescription: 4096,
+        toolResult: 40_000,
+        refreshesTools: true,
+        offersNewTools: false,
+      },
+      readsWhenToUse: true,
+      heedsInvocation: true,
+      longest: 1536,
+      cutMark: "…",
+      // Its 11 bundled skills keep their descriptions, and two commands their names: 6,066 of 8,000 columns with line breaks.
+      fit: { by: "each", room: 8000 - 6066 },
+    },
+    // Above 10,000 characters the model gets a preview.
+    hook: {
+      event: "UserPromptSubmit",
+      file: ["settings.json"],
+      input: CLAUDE_HOOK_INPUT,
+      summaries: ["PreCompact", "PostCompact"],
+      nonUserSources: ["system", "poll_event"],
+    },
   },
   codex: {
     title: "Codex",
@@ -64,6 +240,32 @@ export const CLIENTS = {
     alsoReads: { user: ["agents"], project: ["agents"] },
     mcp: { format: "toml", project: ".codex/config.toml" },
     protects: { closed: [".codex"], held: [".codex-plugin"] },
+    keys: { skill: [], other: ["interface", "policy", "dependencies"] },
+    copies: {
+      description: { longest: 1024, beyond: "cut" },
+      policyFile: "agents/openai.yaml",
+      // Its built-in skills. It lists both skills of one name, and users could not tell them apart.
+      reserved: ["imagegen", "openai-docs", "skill-creator", "skill-installer"],
+      nextStep: "start Codex again; /skills lists them, and $NAME calls one",
+    },
+    listing: {
+      version: "0.166.0",
+      announces: /^codex/,
+      // It removes the middle of a result over 10,000 bytes.
+      mcp: { ...WIDE_MCP, toolResult: 9500, refreshesTools: false },
+      readsWhenToUse: false,
+      heedsInvocation: false,
+      longest: 1024,
+      cutMark: "...",
+      // 2 % of a window of 272,000 tokens, at four bytes each.
+      fit: { by: "evenly", room: 5440 },
+    },
+    hook: {
+      event: "UserPromptSubmit",
+      file: ["hooks.json"],
+      input: CLAUDE_HOOK_INPUT,
+      counts: "bytes", // About 2,500 tokens, estimated from the bytes.
+    },
   },
   gemini: {
     title: "Gemini CLI",
@@ -73,6 +275,28 @@ export const CLIENTS = {
     alsoReads: { user: ["agents"], project: ["agents"] },
     mcp: { format: "jsonc", project: ".gemini/settings.json" },
     protects: { closed: [".gemini"], held: ["GEMINI.md"] },
+    keys: { skill: [], other: ["kind", "tools", "model", "temperature", "max_turns", "timeout_mins", "prompt"] },
+    copies: {
+      builtInNames: ["antigravity-support", "skill-creator"],
+      nextStep:
+        "start Gemini CLI again, for skills of a project in a folder that it trusts; `gemini skills list` shows them",
+    },
+    listing: {
+      version: "0.61.0",
+      announces: /^gemini-cli/,
+      mcp: { ...WIDE_MCP, refreshesTools: true },
+      readsWhenToUse: false,
+      heedsInvocation: false,
+      isDescending: true,
+    },
+    hook: {
+      event: "BeforeAgent",
+      file: ["settings.json"],
+      input: CLAUDE_HOOK_INPUT,
+      gives: "shortlist", // Its system prompt declares text from hooks to be data, not instructions.
+      escapesAnswer: true,
+      summaries: ["PreCompress"],
+    },
   },
   opencode: {
     title: "OpenCode",
@@ -86,6 +310,31 @@ export const CLIENTS = {
     alsoReads: { user: ["agents", "claude"], project: ["agents", "claude"] },
     mcp: { format: "jsonc", project: "opencode.json" },
     protects: { closed: [".opencode"], held: ["opencode.json", "opencode.jsonc"] },
+    keys: {
+      skill: [],
+      other: [
+        ...["mode", "model", "prompt", "tools", "permission", "temperature", "top_p", "steps", "maxSteps", "disable"],
+        ...["hidden", "color", "agent", "subtask", "template"],
+      ],
+    },
+    copies: {
+      builtInNames: ["customize-opencode"],
+      nextStep: "start OpenCode again; `opencode debug skill` shows them",
+    },
+    listing: {
+      version: "1.18.33",
+      announces: /^opencode$/,
+      mcp: { ...WIDE_MCP, refreshesTools: true },
+      readsWhenToUse: false,
+      heedsInvocation: false,
+    },
+    hook: {
+      event: "chat.message",
+      file: ["plugins", "skillet.js"],
+      input: { prompt: ["prompt"], conversation: ["sessionID"], cwd: ["cwd"] },
+      quotesPrompt: true,
+      answerKey: "additionalContext",
+    },
   },
   copilot: {
     title: "GitHub Copilot",
@@ -97,14 +346,44 @@ export const CLIENTS = {
     // Claude Code reads the same file.
     mcp: { format: "jsonc", project: ".mcp.json" },
     protects: { closed: [], held: [".copilot"] },
+    keys: { skill: COPILOT_KEYS },
+    copies: { ...COPILOT_LIMITS, nextStep: "start Copilot CLI again; /skills lists them" },
+    listing: {
+      version: "1.0.102",
+      announces: /^(?:github-)?copilot/,
+      // Instructions arrive only with --allow-all-mcp-server-instructions.
+      // A result of 23,000 characters went to a file, of which its model saw 500: the exact limit is unknown.
+      mcp: { instructions: 0, toolDescription: 40_000, toolResult: 9500, refreshesTools: true, offersNewTools: true },
+      readsWhenToUse: false,
+      heedsInvocation: true,
+      dropsOver: 1024,
+      fit: { by: "first", room: 15_000 },
+    },
+    hook: {
+      event: "userPromptSubmitted",
+      file: ["hooks", "skillet.json"],
+      input: { prompt: ["prompt"], conversation: ["sessionId"], cwd: ["cwd"] },
+      answerKey: "additionalContext", // It drops the nested form.
+    },
   },
   vscode: {
     title: "VS Code",
     program: "code",
     user: [],
     project: [],
+    // By its documentation.
+    alsoReads: { user: ["agents", "claude"], project: ["agents", "claude"] },
     mcp: { format: "jsonc", project: ".vscode/mcp.json" },
     protects: { closed: [], held: ["mcp.json"] },
+    keys: {
+      skill: COPILOT_KEYS,
+      other: ["mode", "model", "tools", "agent", "agents", "handoffs", "target", "infer", "mcp-servers", "applyTo"],
+    },
+    copies: {
+      ...COPILOT_LIMITS,
+      sharesFoldersOf: "copilot",
+      nextStep: "run `Chat: Open Customizations` in its command palette, or type / in the chat: they are listed there",
+    },
   },
   cursor: {
     title: "Cursor",
@@ -114,16 +393,44 @@ export const CLIENTS = {
     alsoReads: { user: ["agents", "claude", "codex"], project: ["agents", "claude", "codex"] },
     mcp: { format: "jsonc", project: ".cursor/mcp.json" },
     protects: { closed: [".cursor"], held: [".cursorrules", ".cursorignore"] },
+    keys: {
+      skill: ["disable-model-invocation", "paths"],
+      other: ["globs", "alwaysApply", "readonly", "is_background"],
+    },
+    copies: { nextStep: "start Cursor again; they are in its settings, under Rules, and after / in the chat" },
+    // Above 10,000 characters nothing is added.
+    hook: {
+      event: "beforeSubmitPrompt",
+      file: ["hooks.json"],
+      input: { prompt: ["prompt"], conversation: ["conversation_id"], cwd: ["cwd", "workspace_roots"] },
+      neutral: { continue: true },
+      answerKey: "additional_context",
+    },
   },
 } as const satisfies Record<string, ClientFacts>;
 
 export type ClientName = keyof typeof CLIENTS;
 
+/** The clients with a part of their row. */
+export type ClientWith<Part extends keyof ClientFacts> = {
+  [Name in ClientName]: (typeof CLIENTS)[Name] extends Record<Part, unknown> ? Name : never;
+}[ClientName];
+
+/** Returns a part of each client's row that has it, in the order of the table. */
+export function listClientFacts<Part extends "keys" | "copies" | "listing" | "hook">(
+  part: Part,
+): [name: ClientWith<Part>, facts: NonNullable<ClientFacts[Part]>][] {
+  return (Object.keys(CLIENTS) as ClientName[]).flatMap((name) => {
+    const facts = (CLIENTS[name] as ClientFacts)[part];
+    return facts === undefined ? [] : [[name as ClientWith<Part>, facts]];
+  });
+}
+
 /** The clients with a configuration of MCP servers. */
 export const MCP_CLIENT_NAMES = (Object.keys(CLIENTS) as ClientName[]).filter((name) => name !== "agents");
 
 /** The clients that copies of skills can be made for. */
-export const NATIVE_CLIENT_NAMES: readonly string[] = [...MCP_CLIENT_NAMES, "agents"];
+export const NATIVE_CLIENT_NAMES: readonly ClientName[] = [...MCP_CLIENT_NAMES, "agents"];
 
 /** Returns the title of a client's program for the terminal. */
 export function getProgramTitle(name: ClientName): string {
@@ -140,179 +447,4 @@ export function getClientProgram(name: ClientName): string | undefined {
 /** Lists the names of files and folders that control the clients in a project. */
 export function listProtectedNames(kind: keyof ClientFacts["protects"]): string[] {
   return Object.values<ClientFacts>(CLIENTS).flatMap(({ protects }) => protects[kind]);
-}
-
-/** The names of skillet's tools in other clients, one row per tool. */
-const TOOL_SPELLINGS: Record<string, readonly string[]> = {
-  bash: ["Bash", "shell", "run_shell_command", "run_in_terminal", "PowerShell", "execute"],
-  read_file: ["Read", "read", "View", "NotebookRead", "read_many_files"],
-  write_file: ["Write", "write", "create_file"],
-  edit_file: ["Edit", "MultiEdit", "NotebookEdit", "edit", "replace", "apply_patch", "str_replace"],
-  list_files: ["LS", "Glob", "glob", "list_directory", "file_search"],
-  grep: ["Grep", "search_files", "search_file_content", "grep_search", "search"],
-  web_search: ["WebSearch", "google_web_search"],
-  web_fetch: ["WebFetch", "fetch"],
-  use_skill: ["Skill", "activate_skill"],
-};
-
-/** Tools of clients without a counterpart in skillet. They are not misspellings. */
-const OTHER_CLIENT_TOOLS = [
-  // These manage commands that already run: permission for them does not include permission to run commands.
-  "BashOutput",
-  "KillShell",
-  "Task",
-  "Agent",
-  "TodoWrite",
-  "TodoRead",
-  "AskUserQuestion",
-  "ExitPlanMode",
-  "EnterPlanMode",
-  "SlashCommand",
-  "ToolSearch",
-  "LSP",
-  "ListMcpResources",
-  "ReadMcpResource",
-  "Artifact",
-  "TaskCreate",
-  "TaskUpdate",
-  "TaskList",
-  "TaskGet",
-  "TaskOutput",
-  "TaskStop",
-  "agent",
-  "vscode",
-  "web",
-  "todo",
-];
-
-const BUILT_IN_BY_NAME = new Map(
-  Object.entries(TOOL_SPELLINGS).flatMap(([ours, theirs]) => [ours, ...theirs].map((name) => [name, ours] as const)),
-);
-
-export const TOOL_NAMES: readonly string[] = [...BUILT_IN_BY_NAME.keys(), ...OTHER_CLIENT_TOOLS];
-
-const BUILT_IN_BY_LOWERCASE = new Map([...BUILT_IN_BY_NAME].map(([name, ours]) => [name.toLowerCase(), ours]));
-
-/** Returns skillet's name of a client's tool: `Read` → `read_file`. An unknown name is returned unchanged. */
-export function resolveToolName(name: string): string {
-  return BUILT_IN_BY_NAME.get(name) ?? BUILT_IN_BY_LOWERCASE.get(name.toLowerCase()) ?? name;
-}
-
-/** Returns skillet's name of the tool in an entry: `Bash(git:*)` → `bash`. */
-export function resolveEntryTool(entry: string): string {
-  return resolveToolName(parseEntryTool(entry));
-}
-
-/** Returns the tool of an entry: `Bash(git:*)` → `Bash`. */
-export function parseEntryTool(entry: string): string {
-  return entry.replace(/\(.*$/s, "");
-}
-
-/** Returns true if it is a tool of some client without a counterpart in skillet. */
-export function isOtherClientTool(entry: string): boolean {
-  return OTHER_CLIENT_TOOLS.includes(parseEntryTool(entry));
-}
-
-/**
- * Returns true if some client has a tool of this name. Names with a namespace (`mcp__x__y`, `server.tool`) always count as known.
- */
-export function isKnownTool(entry: string): boolean {
-  const name = parseEntryTool(entry);
-  return (
-    name === "*" ||
-    /__|[./:]/.test(name) ||
-    BUILT_IN_BY_NAME.has(name) ||
-    OTHER_CLIENT_TOOLS.includes(name) ||
-    SKILL_TOOL.test(name)
-  );
-}
-
-const SKILL_TOOL =
-  /^(?:list_skills|search_skills|load_skill|unload_skill|use_skill|read_skill_resource|run_skill_script|validate_skill|lint_skill)$/;
-
-/**
- * Resolves the entries of a tool list to existing tools. `web_search` becomes `brave.web_search` if no tool and no other server
- * has that name, `brave.*` becomes all tools of `brave`, and `mcp__brave__search` becomes `brave.search`. Text in parentheses is
- * kept. Unknown and ambiguous entries are kept too, unless all candidates are requested.
- */
-export function expandToolNames(
-  entries: readonly string[],
-  names: readonly string[],
-  several: "none" | "all" = "none",
-): string[] {
-  return [...new Set(entries.flatMap((entry) => expandEntry(entry, names, several)))];
-}
-
-/** Converts `mcp__server__tool` to `server.tool`, and `mcp__server` to `server.*`. */
-export function toDottedToolName(entry: string): string {
-  const name = parseEntryTool(entry).trim();
-  const [, server, tool] = /^mcp__([A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)(?:__(.+))?$/.exec(name) ?? [];
-  return server === undefined ? name : `${server}.${tool ?? "*"}`;
-}
-
-function expandEntry(entry: string, names: readonly string[], several: "none" | "all"): readonly string[] {
-  const isThere = names.includes(resolveEntryTool(entry));
-  if (isThere && several === "none") return [entry];
-  const name = toDottedToolName(entry);
-  const pattern = entry.slice(parseEntryTool(entry).length);
-  const meant = findToolCandidates(name, names);
-  if (isThere) return [entry, ...meant.map((one) => one + pattern)];
-  const isAll = name.endsWith(".*") || several === "all";
-  return meant.length === 1 || (isAll && meant.length > 1) ? meant.map((one) => one + pattern) : [entry];
-}
-
-function findToolCandidates(name: string, names: readonly string[]): readonly string[] {
-  if (name.endsWith(".*")) return names.filter((one) => one.startsWith(name.slice(0, -1)));
-  if (name.includes(".")) return names.filter((one) => one === name);
-  const ours = resolveToolName(name);
-  return names.filter((one) => {
-    const bare = one.slice(one.lastIndexOf(".") + 1);
-    return one.includes(".") && (bare === name || bare === ours);
-  });
-}
-
-/** The names of the tools in a list, in the form that providers and clients accept. */
-export interface WireNames {
-  /** Returns the wire name of a tool. A tool outside of the list is converted on its own. */
-  toWire(id: string): string;
-  /** Returns undefined if no tool of the list has this name. */
-  toId(wire: string): string | undefined;
-}
-
-const MAX_WIRE_NAME_LENGTH = 64;
-const LEGAL_WIRE_NAME = /^[A-Za-z0-9_-]{1,64}$/;
-
-/** Converts a tool's name to letters, digits, `_` and `-`: `web.search` → `web__search`. A valid name is unchanged. */
-export function formatWireName(id: string): string {
-  if (LEGAL_WIRE_NAME.test(id)) return id;
-  const wire = id.replaceAll(".", "__");
-  return LEGAL_WIRE_NAME.test(wire) && !AMBIGUOUS_WIRE_NAME.test(id) ? wire : hashWireName(id);
-}
-
-/** Creates unique wire names for a list. A name depends on the other tools only if their names would collide. */
-export function createWireNames(ids: readonly string[]): WireNames {
-  const toId = new Map<string, string>();
-  const toWire = new Map<string, string>();
-  const give = (id: string, wire: string) => {
-    toId.set(wire, id);
-    toWire.set(id, wire);
-  };
-  // Sorted, so that the order of the list does not matter.
-  const unique = [...new Set(ids)].sort();
-  for (const id of unique) if (LEGAL_WIRE_NAME.test(id)) give(id, id);
-  for (const id of unique) {
-    if (toWire.has(id)) continue;
-    let wire = formatWireName(id);
-    for (let again = 0; toId.has(wire); again++) wire = hashWireName(id, again);
-    give(id, wire);
-  }
-  return { toWire: (id) => toWire.get(id) ?? formatWireName(id), toId: (wire) => toId.get(wire) };
-}
-
-/** Names with a dot whose wire name could collide: `a_.b` and `a._b`, `a__b.c` and `a.b.c`. */
-const AMBIGUOUS_WIRE_NAME = /__|_\.|\._/;
-
-function hashWireName(id: string, again = 0): string {
-  const hash = shortHash(again === 0 ? id : `${id} ${again}`);
-  return `${id.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, MAX_WIRE_NAME_LENGTH - 1 - hash.length)}_${hash}`;
 }

@@ -2,12 +2,12 @@ import type { FindingCode } from "../errors/finding-codes.ts";
 import { globToPattern } from "../util/glob.ts";
 import { estimateTokens, findNearest, truncateLine } from "../util/text.ts";
 import { escapeCodePoint, findInvisible } from "../util/untrusted-text.ts";
-import { isKnownTool, parseEntryTool, TOOL_NAMES } from "./clients.ts";
 import type { SkillDocument } from "./document.ts";
 import { findPosition, trimBody } from "./frontmatter.ts";
 import type { Manifest } from "./manifest.ts";
 import { type Finding, getSeverity, type Profile } from "./skill.ts";
 import { findToolsetFile, parseToolsetRef, stripDotSlash } from "./skill-code.ts";
+import { isKnownTool, parseEntryTool, TOOL_NAMES } from "./tool-names.ts";
 import { classifyPatterns, isBroadGlob, isCommonPattern, isCommonPhrase, isTriggerPhrase } from "./triggers.ts";
 
 export interface LintSubject {

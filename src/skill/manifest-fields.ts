@@ -1,6 +1,7 @@
 import type { FindingCode } from "../errors/finding-codes.ts";
 import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
+import { type ClientKeys, listClientFacts } from "./clients.ts";
 import { findVariableProblem, isSystemPackageName } from "./skill.ts";
 import { parseToolsetRef } from "./skill-code.ts";
 
@@ -283,65 +284,9 @@ function hasExternalReference(value: unknown): boolean {
   return false;
 }
 
-/** Frontmatter keys of a client in addition to those of the open standard. */
-export interface ClientKeys {
-  /** Keys that it reads in a skill. */
-  skill: readonly string[];
-  /** Keys of its agents, commands, prompts and rules. They are common in skills too, because files are copied between kinds. */
-  other?: readonly string[];
-}
-
 /** The keys that clients document, one row per client. A key in this table is never reported as a misspelling. */
-export const CLIENT_KEYS = {
-  claude: {
-    // Not `model`: loading a skill does not change the model of the conversation.
-    skill: [
-      "when_to_use",
-      "argument-hint",
-      "arguments",
-      "disable-model-invocation",
-      "user-invocable",
-      "disallowed-tools",
-      "effort",
-      "context",
-      "agent",
-      "background",
-      "hooks",
-      "paths",
-      "shell",
-    ],
-    other: [
-      ...["tools", "disallowedTools", "permissionMode", "maxTurns", "skills", "mcpServers", "memory", "isolation"],
-      ...[
-        "color",
-        "initialPrompt",
-        "model",
-        "output-style",
-        "keep-coding-instructions",
-        "hide-from-slash-command-tool",
-      ],
-    ],
-  },
-  codex: { skill: [], other: ["interface", "policy", "dependencies"] },
-  gemini: { skill: [], other: ["kind", "tools", "model", "temperature", "max_turns", "timeout_mins", "prompt"] },
-  opencode: {
-    skill: [],
-    other: [
-      ...["mode", "model", "prompt", "tools", "permission", "temperature", "top_p", "steps", "maxSteps", "disable"],
-      ...["hidden", "color", "agent", "subtask", "template"],
-    ],
-  },
-  // Reads the same keys as VS Code, and shares its folders.
-  copilot: { skill: ["argument-hint", "user-invocable", "disable-model-invocation"] },
-  vscode: {
-    skill: ["argument-hint", "user-invocable", "disable-model-invocation"],
-    other: ["mode", "model", "tools", "agent", "agents", "handoffs", "target", "infer", "mcp-servers", "applyTo"],
-  },
-  cursor: {
-    skill: ["disable-model-invocation", "paths"],
-    other: ["globs", "alwaysApply", "readonly", "is_background"],
-  },
-  agents: { skill: [] },
+export const CLIENT_KEYS: Readonly<Record<string, ClientKeys>> = {
+  ...Object.fromEntries(listClientFacts("keys")),
   openclaw: {
     skill: [
       ...["homepage", "user-invocable", "disable-model-invocation"],
@@ -355,7 +300,7 @@ export const CLIENT_KEYS = {
   kiro: { skill: [], other: ["inclusion", "fileMatchPattern"] },
   continue: { skill: [], other: ["globs", "regex", "alwaysApply", "invokable", "rules", "models", "prompts"] },
   droid: { skill: [], other: ["tools", "model", "reasoningEffort"] },
-} as const satisfies Readonly<Record<string, ClientKeys>>;
+};
 
 /** A key of a skill that has no effect in a client that does not read it. */
 export interface UnsupportedKey {

@@ -1,8 +1,9 @@
 import type { FindingCode } from "../errors/finding-codes.ts";
 import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { extractFirstSentence, isWithinOneEdit, truncateLine } from "../util/text.ts";
+import { CLIENTS } from "./clients.ts";
 import * as read from "./manifest-fields.ts";
-import { CLIENT_KEYS, findClientUse } from "./manifest-fields.ts";
+import { findClientUse } from "./manifest-fields.ts";
 
 /** The metadata of a skill, in one shape for all dialects. */
 export interface Manifest {
@@ -223,7 +224,7 @@ export const MANIFEST_FIELDS: readonly ManifestField[] = Object.entries<FieldDef
 const FIELD_BY_KEY = new Map(MANIFEST_FIELDS.flatMap((row) => row.keys.map((key) => [key, row] as const)));
 const METADATA_FIELDS = [...FIELD_BY_KEY].filter(([, row]) => row.place === "metadata");
 const STANDARD_KEY_SET = new Set(STANDARD_KEYS);
-const VSCODE_KEYS = new Set<string>([...CLIENT_KEYS.vscode.skill, "user-invokable"]);
+const VSCODE_KEYS = new Set<string>([...CLIENTS.vscode.keys.skill, "user-invokable"]);
 const PROVIDER_KEYS = new Set(["capability_provider", "capability-provider", "capability_providers", "providers"]);
 /** Keys of a YAML skill file that are not part of the standard's frontmatter. */
 const YAML_FILE_KEYS = new Set(["instructions"]);

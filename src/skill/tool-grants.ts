@@ -1,6 +1,6 @@
 import { matchesGlob } from "../util/glob.ts";
 import { isJsonObject } from "../util/objects.ts";
-import { parseEntryTool, resolveToolName } from "./clients.ts";
+import { parseEntryTool, resolveToolName } from "./tool-names.ts";
 
 /** An entry of `allowed_tools`, `allowed-tools` or `disallowed-tools`: a tool, and a pattern for its calls. */
 interface ToolGrant {

@@ -5,8 +5,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createResultEnvelope, formatWireName, normalizeSchema } from "../../src/adapters/mcp-server/index.ts";
 import { CATEGORY_KEY, createToolListing, createToolMeta } from "../../src/adapters/mcp-server/tool-envelope.ts";
-import { createWireNames } from "../../src/skill/clients.ts";
 import type { Tool, ToolResult } from "../../src/skill/tool.ts";
+import { createWireNames } from "../../src/skill/tool-names.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
 
 const source = join(import.meta.dirname, "../../src");

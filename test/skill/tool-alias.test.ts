@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { selectMcpServers } from "../../src/agent/tools/skill-tools.ts";
 import { DEFAULT_SETTINGS, type Settings } from "../../src/config/settings.ts";
-import { expandToolNames } from "../../src/skill/clients.ts";
+import { expandToolNames } from "../../src/skill/tool-names.ts";
 
 const NAMES = [
   "bash",

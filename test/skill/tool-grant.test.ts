@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isKnownTool, resolveToolName } from "../../src/skill/clients.ts";
 import { tools } from "../../src/skill/manifest-fields.ts";
 import {
   hasGrantFor,
@@ -9,6 +8,7 @@ import {
   parseSimpleCommands,
   parseToolGrant,
 } from "../../src/skill/tool-grants.ts";
+import { isKnownTool, resolveToolName } from "../../src/skill/tool-names.ts";
 import { matchesGlob } from "../../src/util/glob.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 

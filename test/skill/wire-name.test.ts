@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createWireNames, formatWireName } from "../../src/skill/clients.ts";
+import { createWireNames, formatWireName } from "../../src/skill/tool-names.ts";
 
 const LEGAL = /^[a-zA-Z0-9_-]{1,64}$/;
 

@@ -1,4 +1,4 @@
-export { formatWireName } from "../../skill/clients.ts";
+export { formatWireName } from "../../skill/tool-names.ts";
 export { type HttpMcpServer, type HttpServerOptions, serveHttp } from "./http-server.ts";
 export { createMcpServer, type McpServerOptions } from "./mcp-server.ts";
 export { type MountOptions, mountSkills, type SkillMount } from "./mount-skills.ts";

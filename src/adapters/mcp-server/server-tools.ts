@@ -5,9 +5,9 @@ import { createSkillListResult, type SkillList } from "../../agent/session/sessi
 import { createListTool, createSkillTool as tool } from "../../agent/tools/skill-tools.ts";
 import { formatProblem, type Problem } from "../../errors/problem.ts";
 import { createHookAnswer, HOOK_FORMATS, type HookFormat, readHookInput } from "../../remote/clients/prompt-hooks.ts";
-import { formatWireName } from "../../skill/clients.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../../skill/tool.ts";
+import { formatWireName } from "../../skill/tool-names.ts";
 import type { ServerScope } from "../../store/server-tokens.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { findNearest } from "../../util/text.ts";

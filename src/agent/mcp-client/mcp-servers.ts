@@ -16,9 +16,9 @@ import {
 import type { McpSettings } from "../../config/settings.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { Problem, SkillError } from "../../errors/problem.ts";
-import { formatWireName } from "../../skill/clients.ts";
 import { sanitizeSchema } from "../../skill/define-tool.ts";
 import type { CallOptions, Tool, ToolResult } from "../../skill/tool.ts";
+import { formatWireName } from "../../skill/tool-names.ts";
 import { isJsonObject } from "../../util/objects.ts";
 import { createRedactor, type Redactor } from "../../util/redact.ts";
 import { onMcpShutdown } from "../../util/system.ts";

@@ -9,7 +9,7 @@ import type {
   ToolCall,
   ToolCallResult,
 } from "../../host/model-contract.ts";
-import { createWireNames, formatWireName, type WireNames } from "../../skill/clients.ts";
+import { createWireNames, formatWireName, type WireNames } from "../../skill/tool-names.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { loadPeer } from "../../util/peer-packages.ts";
 import {

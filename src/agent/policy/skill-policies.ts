@@ -3,9 +3,9 @@ import { BUILT_IN_TOOLS, completeHost, type Host, type HostOptions, type SystemI
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, type Problem, pickProblem } from "../../errors/problem.ts";
 import type { HostPolicy, PolicyPurpose } from "../../host/approval.ts";
-import { resolveEntryTool, toDottedToolName } from "../../skill/clients.ts";
 import { readRequirements, type Skill } from "../../skill/skill.ts";
 import { detectInterpreter, FALLBACK_PROGRAMS } from "../../skill/skill-code.ts";
+import { resolveEntryTool, toDottedToolName } from "../../skill/tool-names.ts";
 import { formatCount, quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { capabilityPolicy, formatSkillTable, secretPolicy, trustPolicy, variablePolicy } from "./trust-policy.ts";

@@ -1,9 +1,9 @@
 import type { Catalog } from "../../catalog/catalog.ts";
 import { BUILT_IN_TOOLS, type Host, type HostOptions, tryCompleteHost } from "../../config/host.ts";
 import type { Problem } from "../../errors/problem.ts";
-import { expandToolNames, isOtherClientTool, resolveEntryTool, toDottedToolName } from "../../skill/clients.ts";
 import { listDeclaredVariables, type Skill } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
+import { expandToolNames, isOtherClientTool, resolveEntryTool, toDottedToolName } from "../../skill/tool-names.ts";
 import { mapAsync } from "../../util/sequential.ts";
 import { estimateTokens, findNearest, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";

@@ -8,10 +8,10 @@ import {
   parseApproval,
 } from "../../host/approval.ts";
 import type { ToolCall } from "../../host/model-contract.ts";
-import { expandToolNames } from "../../skill/clients.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { Tool, ToolEffect } from "../../skill/tool.ts";
 import { hasGrantFor, isToolCallForbidden, isToolCallGranted } from "../../skill/tool-grants.ts";
+import { expandToolNames } from "../../skill/tool-names.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { formatNumber } from "../../util/text.ts";

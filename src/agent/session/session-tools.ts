@@ -7,7 +7,6 @@ import { QUERY_CUT_NOTE } from "../../catalog/search/query.ts";
 import type { Host } from "../../config/host.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { formatProblem, type Problem } from "../../errors/problem.ts";
-import { formatWireName } from "../../skill/clients.ts";
 import { sanitizeSchema } from "../../skill/define-tool.ts";
 import { toSkillMd } from "../../skill/frontmatter-yaml.ts";
 import { LINT_RULES } from "../../skill/lint.ts";
@@ -15,6 +14,7 @@ import { isInvocableBy, PROFILES, type Profile, type Skill } from "../../skill/s
 import { listSkillScripts, type SkillScript } from "../../skill/skill-code.ts";
 import { type CheckedFile, checkPath, checkText } from "../../skill/source/check-skills.ts";
 import { type CallOptions, createTool, type Tool, type ToolEffect, type ToolResult } from "../../skill/tool.ts";
+import { formatWireName } from "../../skill/tool-names.ts";
 import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";

@@ -5,9 +5,9 @@ import { completeHost, type Host, type HostOptions, notifyListeners } from "../.
 import type { Problem } from "../../errors/problem.ts";
 import type { Approve } from "../../host/approval.ts";
 import type { RunEvent } from "../../host/events.ts";
-import { createWireNames, formatWireName } from "../../skill/clients.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { type CallOptions, createTool, type Tool, type ToolResult } from "../../skill/tool.ts";
+import { createWireNames, formatWireName } from "../../skill/tool-names.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { isToolDisabled } from "../policy/skill-policies.ts";

@@ -6,7 +6,6 @@ import { BUILT_IN_TOOLS, type Host } from "../../config/host.ts";
 import type { McpSettings, Settings } from "../../config/settings.ts";
 import { formatFix, type Problem } from "../../errors/problem.ts";
 import type { ApprovalRequest } from "../../host/approval.ts";
-import { resolveToolName, toDottedToolName } from "../../skill/clients.ts";
 import { isPrivateFile, type Skill } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
 import {
@@ -18,6 +17,7 @@ import {
   type ToolParameters,
   type ToolResult,
 } from "../../skill/tool.ts";
+import { resolveToolName, toDottedToolName } from "../../skill/tool-names.ts";
 import { getSkillLocation } from "../../store/trust.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";

@@ -1,8 +1,14 @@
 import { lstatSync, realpathSync, type Stats } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { getErrnoCode, getErrorMessage, SkillError } from "../../errors/problem.ts";
-import { getProgramTitle } from "../../skill/clients.ts";
-import { CLIENT_KEYS } from "../../skill/manifest-fields.ts";
+import {
+  CLIENTS,
+  type ClientFacts,
+  type ClientName,
+  type CopyRules,
+  getProgramTitle,
+  NATIVE_CLIENT_NAMES,
+} from "../../skill/clients.ts";
 import {
   CLIENT_IDS,
   type ClientEnvironment,
@@ -21,7 +27,7 @@ import { findNearest } from "../../util/text.ts";
 import type { CopyStatus } from "./skill-copies.ts";
 
 /** A client that finds skills in its own folders. */
-export interface NativeClient {
+export interface NativeClient extends Omit<CopyRules, "title" | "sharesFoldersOf"> {
   title: string;
   /** Its folder of skills for all projects, and for one. */
   user(environment: ClientEnvironment): string;
@@ -30,169 +36,26 @@ export interface NativeClient {
   keys: readonly string[];
   /** Names that it reserves. */
   reserved: readonly string[];
-  /** Its built-in skills and commands: a skill of the same name replaces them. */
-  builtInNames?: readonly string[];
   /** All folders at this level in which it finds skills: its own, and those of other clients. */
   reads(level: "user" | "project", environment: ClientEnvironment): string[];
-  /** The longest description it accepts, and its handling of a longer one. Defaults to any length. */
-  description?: { longest: number; beyond: "cut" | "dropped" };
-  /** The names that it lists. Defaults to all names. */
-  listsName?: RegExp;
-  /** Its placeholder for the skill's folder, in the instructions. */
-  skillDir?: string;
-  /**
-   * The file of a skill in which it reads whether a model may choose the skill, instead of `disable-model-invocation`.
-   */
-  policyFile?: string;
-  /** True if a description must not have angle brackets. */
-  refusesAngleBrackets?: boolean;
-  /** The next step for the user. */
-  nextStep: string;
 }
 
-/** Copilot CLI omits a skill with a longer description or another name, and reads the folders of three rows. */
-const COPILOT_LIMITS = {
-  description: { longest: 1024, beyond: "dropped" },
-  listsName: /^[ -~]+$/,
-} as const;
+/** Every client that copies can be made for, from THE table of clients. */
+export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = Object.fromEntries(
+  NATIVE_CLIENT_NAMES.map((name) => [name, createNativeClient(name)]),
+);
 
-/**
- * Every client, one row each. Limits, keys and folders were tested with the clients themselves, except those of VS Code
- * and Cursor.
- */
-export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
-  claude: {
-    title: getProgramTitle("claude"),
-    ...createFolderLookup("claude"),
-    // The limit of description and when_to_use together.
-    description: { longest: 1536, beyond: "cut" },
-    keys: CLIENT_KEYS.claude.skill,
-    // Its own commands. A skill of the same name is called instead: users would trust a skill called /login.
-    reserved: [
-      ...[
-        "add-dir",
-        "agents",
-        "clear",
-        "compact",
-        "config",
-        "context",
-        "exit",
-        "feedback",
-        "help",
-        "hooks",
-        "ide",
-        "init",
-      ],
-      ...[
-        "install-github-app",
-        "install-slack-app",
-        "login",
-        "logout",
-        "mcp",
-        "memory",
-        "model",
-        "permissions",
-        "plugin",
-      ],
-      ...["privacy-settings", "quit", "reload-plugins", "reload-skills", "remote-control", "remote-env", "resume"],
-      ...["rewind", "skills", "status", "teleport", "terminal-setup", "upgrade", "usage"],
-    ],
-    builtInNames: [
-      ...["batch", "branch", "bug", "claude-api", "code-review", "copy", "dataviz", "debug", "deep-research", "diff"],
-      ...[
-        "doctor",
-        "export",
-        "fewer-permission-prompts",
-        "goal",
-        "import",
-        "install",
-        "loop",
-        "plan",
-        "plugin-authoring",
-      ],
-      ...[
-        "recap",
-        "release-notes",
-        "run",
-        "run-skill-generator",
-        "security-review",
-        "session",
-        "simplify",
-        "statusline",
-      ],
-      ...["tasks", "theme", "update-config", "verify", "voice", "workflow-authoring", "workflows"],
-    ],
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the client that fills it in
-    skillDir: "${CLAUDE_SKILL_DIR}",
-    refusesAngleBrackets: true,
-    nextStep: "a running Claude Code sees them after /reload-skills, a new one at once; /skills lists them",
-  },
-  codex: {
-    title: getProgramTitle("codex"),
-    ...createFolderLookup("codex"),
-    description: { longest: 1024, beyond: "cut" },
-    policyFile: "agents/openai.yaml",
-    keys: CLIENT_KEYS.codex.skill,
-    // Its built-in skills. It lists both skills of one name, and users could not tell them apart.
-    reserved: ["imagegen", "openai-docs", "skill-creator", "skill-installer"],
-    nextStep: "start Codex again; /skills lists them, and $NAME calls one",
-  },
-  gemini: {
-    title: getProgramTitle("gemini"),
-    ...createFolderLookup("gemini"),
-    keys: CLIENT_KEYS.gemini.skill,
-    reserved: [],
-    builtInNames: ["antigravity-support", "skill-creator"],
-    nextStep:
-      "start Gemini CLI again, for skills of a project in a folder that it trusts; `gemini skills list` shows them",
-  },
-  opencode: {
-    title: getProgramTitle("opencode"),
-    ...createFolderLookup("opencode"),
-    keys: CLIENT_KEYS.opencode.skill,
-    reserved: [],
-    builtInNames: ["customize-opencode"],
-    nextStep: "start OpenCode again; `opencode debug skill` shows them",
-  },
-  copilot: {
-    title: getProgramTitle("copilot"),
-    ...createFolderLookup("copilot"),
-    ...COPILOT_LIMITS,
-    keys: CLIENT_KEYS.copilot.skill,
-    reserved: [],
-    nextStep: "start Copilot CLI again; /skills lists them",
-  },
-  vscode: {
-    title: getProgramTitle("vscode"),
-    // The folders are those of Copilot CLI; by its documentation VS Code reads the user's Claude folder too.
-    ...createFolderLookup("copilot", { user: ["agents", "claude"], project: ["agents", "claude"] }),
-    ...COPILOT_LIMITS,
-    keys: CLIENT_KEYS.vscode.skill,
-    reserved: [],
-    nextStep: "run `Chat: Open Customizations` in its command palette, or type / in the chat: they are listed there",
-  },
-  cursor: {
-    title: getProgramTitle("cursor"),
-    ...createFolderLookup("cursor"),
-    keys: CLIENT_KEYS.cursor.skill,
-    reserved: [],
-    nextStep: "start Cursor again; they are in its settings, under Rules, and after / in the chat",
-  },
-  agents: {
-    title: "any client that reads .agents/skills",
-    ...createFolderLookup("agents"),
-    // One of the readers is Copilot CLI.
-    ...COPILOT_LIMITS,
-    keys: CLIENT_KEYS.agents.skill,
-    reserved: [],
-    nextStep: "start the client again: Codex, Gemini CLI, OpenCode, Copilot CLI, VS Code and Cursor read this folder",
-  },
-};
+function createNativeClient(name: ClientName): NativeClient {
+  const { keys, alsoReads, copies }: ClientFacts = CLIENTS[name];
+  const { title = getProgramTitle(name), sharesFoldersOf, reserved = [], ...rules } = copies;
+  const folders = createFolderLookup((sharesFoldersOf ?? name) as ClientId, alsoReads);
+  return { title, ...folders, ...rules, keys: keys.skill, reserved };
+}
 
 /** Returns the folder for copies of a client, and the folders it reads, from the table of folders. */
 function createFolderLookup(
   id: ClientId,
-  alsoReads: SkillClient["alsoReads"] = getSkillClient(id).alsoReads,
+  alsoReads: SkillClient["alsoReads"],
 ): Pick<NativeClient, "user" | "project" | "reads"> {
   const all = {
     user: (client: ClientId, environment: ClientEnvironment) =>

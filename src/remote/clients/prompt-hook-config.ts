@@ -6,7 +6,7 @@ import { quoteIfNeeded } from "../../util/text.ts";
 import { type JsonPath, removeJsoncValue, setJsoncValue } from "./jsonc.ts";
 import { type ClientConfigEntry, type ConfigScope, isTable, type McpClientEnvironment } from "./mcp-clients.ts";
 import { createBlockedPathError, ensureJsonObject, JSON_LANGUAGE } from "./mcp-config.ts";
-import { HOOK_FORMATS } from "./prompt-hooks.ts";
+import { HOOK_FORMATS, type HookClient } from "./prompt-hooks.ts";
 
 /** The program that a hook starts: Node and the path of skillet. */
 export interface HookProgram {
@@ -61,8 +61,7 @@ const HOOK_TIMEOUT_SECONDS = 10;
  */
 export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
   claude: {
-    file: (scope, environment) => join(resolveClientFolder("claude", scope, environment), "settings.json"),
-    event: HOOK_FORMATS.claude.event,
+    ...createHookPlace("claude"),
     isGrouped: true,
     callsTools: true,
     // The source distinguishes the user's prompts from texts that Claude Code adds; an unknown placeholder stays empty.
@@ -79,8 +78,7 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
     },
   },
   codex: {
-    file: (scope, environment) => join(resolveClientFolder("codex", scope, environment), "hooks.json"),
-    event: HOOK_FORMATS.codex.event,
+    ...createHookPlace("codex"),
     isGrouped: true,
     callsTools: true,
     // Without it, Codex truncates at about 2,500 tokens.
@@ -91,15 +89,13 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
     }),
   },
   gemini: {
-    file: (scope, environment) => join(resolveClientFolder("gemini", scope, environment), "settings.json"),
-    event: HOOK_FORMATS.gemini.event,
+    ...createHookPlace("gemini"),
     isGrouped: true,
     handler: createGeminiHandler,
     summary: { event: "PreCompress", handler: createGeminiHandler },
   },
   copilot: {
-    file: (scope, environment) => join(resolveClientFolder("copilot", scope, environment), "hooks", "skillet.json"),
-    event: HOOK_FORMATS.copilot.event,
+    ...createHookPlace("copilot"),
     version: 1,
     isOwnFile: true,
     handler: (target) => ({
@@ -109,16 +105,21 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
     }),
   },
   cursor: {
-    file: (scope, environment) => join(resolveClientFolder("cursor", scope, environment), "hooks.json"),
-    event: HOOK_FORMATS.cursor.event,
+    ...createHookPlace("cursor"),
     version: 1,
     handler: (target) => ({ command: formatHookCommand("cursor", target) }),
   },
   opencode: {
-    file: (scope, environment) => join(resolveClientFolder("opencode", scope, environment), "plugins", "skillet.js"),
+    ...createHookPlace("opencode"),
     plugin: (target) => formatOpencodePlugin(createHookCommand("opencode", target), HOOK_TIMEOUT_SECONDS),
   },
 };
+
+/** Returns the file and the event of a client's hook. */
+function createHookPlace(client: HookClient): Pick<JsonHook, "file" | "event"> {
+  const { file, event } = HOOK_FORMATS[client];
+  return { file: (scope, environment) => join(resolveClientFolder(client, scope, environment), ...file), event };
+}
 
 /** Keys of a handler that name the program or tool. The others are settings, which the user may change. */
 const HANDLER_CALL_KEYS = ["type", "server", "tool", "input", "command", "bash"];
