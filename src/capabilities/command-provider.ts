@@ -123,7 +123,8 @@ async function sendProviderRequest<Method extends ProviderMethod>(
   }
   throw new SkillError("provider-failed", {
     message: `The provider of ${namespace} exited with ${died ?? `exit code ${exitCode}`}${detail}`,
-    fix: `\`skillet capability check ${namespace}\` runs it on its own and shows its output`,
+    fix: "run it on its own to see its output",
+    commands: [`skillet capability check ${namespace}`],
     ...createStderrCause(lines),
   });
 }

@@ -391,9 +391,8 @@ async function findHealthProblems(
     {
       code: "capability-not-ready",
       message: `Skill '${skill.name}' needs '${provider.namespace}', which is not ready: ${sanitizeLine(message, 300)}`,
-      fix:
-        numbered.map((step) => sanitizeLine(step, 300)).join("\n") ||
-        `run: \`skillet capability list ${provider.namespace}\``,
+      fix: numbered.map((step) => sanitizeLine(step, 300)).join("\n"),
+      ...(numbered.length === 0 ? { commands: [`skillet capability list ${provider.namespace}`] } : {}),
     },
   ];
 }

@@ -301,7 +301,8 @@ function createProviderRefusal(
   if (code === UNSUPPORTED_CODE && method.startsWith("auth.")) {
     return new SkillError("denied", {
       message: `The provider of ${namespace} has no sign-in`,
-      fix: "use it without signing in: `skillet capability list` shows if it is ready",
+      fix: "use it without signing in; to see if it is ready",
+      commands: ["skillet capability list"],
     });
   }
   const later = retryAfterSeconds === undefined ? undefined : `try again in ${Math.ceil(retryAfterSeconds)} seconds`;

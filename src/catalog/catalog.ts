@@ -213,7 +213,7 @@ export function createSkillNotFoundError(name: string, names: Iterable<string>):
   const nearest = findNearest(name, names);
   return new SkillError("not-found", {
     message: `Skill '${name}' not found`,
-    fix: nearest ? `did you mean "${nearest}"?` : "`skillet list` shows all skills",
+    ...(nearest ? { fix: `did you mean "${nearest}"?` } : { fix: "list all skills", commands: ["skillet list"] }),
   });
 }
 

@@ -161,10 +161,13 @@ export function createNoCopyError(name: string, rows: readonly LocatedCopy[], lo
   const sameScope = own.filter(({ where }) => where === (looked.isProject ? "project" : "user"));
   const places = (sameScope.length > 0 ? sameScope : own).map((row) => formatCopyLocation(row, looked));
   const meant = findNearest(name, new Set(rows.map(({ skill }) => skill)));
-  const near = meant === undefined ? "`skillet export --list` shows all copies" : `did you mean "${meant}"?`;
+  const near =
+    meant === undefined
+      ? { fix: "list all copies", commands: ["skillet export --list"] }
+      : { fix: `did you mean "${meant}"?` };
   return new SkillError("not-exported", {
     message: `No copy of '${name}' found`,
-    fix: places.length === 0 ? near : [...new Set(places)].join("; "),
+    ...(places.length === 0 ? near : { fix: [...new Set(places)].join("; ") }),
   });
 }
 

@@ -265,7 +265,9 @@ function findNamedCopy(found: DiscoverResult, name: string, copy: string): Skill
   const copies = catalog.copies(name).map((one) => formatSkillAddress(one, found));
   throw new SkillError("not-found", {
     message: `"${copy}" is not a copy of the skill '${name}'`,
-    fix: copies.length === 0 ? "there is no copy; `skillet list` shows the skills" : `copies: ${copies.join(", ")}`,
+    ...(copies.length === 0
+      ? { fix: "there is no copy; list the skills", commands: ["skillet list"] }
+      : { fix: `copies: ${copies.join(", ")}` }),
   });
 }
 
@@ -316,6 +318,8 @@ export function createConfigValueError(
 ): SkillError {
   return new SkillError("usage", {
     message: example === undefined ? message : `${message}, as in ${example}`,
-    fix: fix ?? "docs/config.md lists every key; `skillet config` shows the effective ones",
+    ...(fix === undefined
+      ? { fix: "docs/config.md lists every key; to see the effective ones", commands: ["skillet config"] }
+      : { fix }),
   });
 }

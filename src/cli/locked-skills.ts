@@ -1,4 +1,4 @@
-import { formatProblem, SkillError } from "../errors/problem.ts";
+import { formatProblem, type Problem, SkillError } from "../errors/problem.ts";
 import { listLockedDirs, readLockedSkills, resolveSkillsDir, type SkillsDir } from "../remote/skills-dir.ts";
 import type { Environment } from "../skill/source/locations.ts";
 import { recoverFolder } from "../store/atomic-folder.ts";
@@ -101,23 +101,25 @@ export function findLockedSkills(
     );
     throw new SkillError("not-found", {
       message: `No skill "${name}" was added to ${skillsDir.shown}`,
-      fix: elsewhere().includes(name)
-        ? skillsDir.isProject
-          ? "it is in your user folder: omit --project"
-          : "it is in this workspace: add --project"
+      ...(elsewhere().includes(name)
+        ? {
+            fix: skillsDir.isProject
+              ? "it is in your user folder: omit --project"
+              : "it is in this workspace: add --project",
+          }
         : meant
-          ? `did you mean ${meant}?`
-          : "`skillet list --installed` lists the added skills",
+          ? { fix: `did you mean ${meant}?` }
+          : { fix: "list the added skills", commands: ["skillet list --installed"] }),
     });
   });
 }
 
-/** Returns the message for a folder without added skills, with the next command. */
-export function formatNothingAdded(locked: LockedSkillsDir): string {
+/** Describes a folder without added skills, with the next command. */
+export function describeNothingAdded(locked: LockedSkillsDir): Pick<Problem, "fix" | "commands"> {
   const { skillsDir, elsewhere } = locked;
   const nothing = `no skills were added to ${skillsDir.shown} yet`;
-  if (elsewhere().length > 0) return `${nothing}; ${formatElsewhere(locked)}`;
-  return `${nothing}; add some with \`skillet add SOURCE${skillsDir.isProject ? " --project" : ""}\``;
+  if (elsewhere().length > 0) return { fix: `${nothing}; ${formatElsewhere(locked)}` };
+  return { fix: `${nothing}; add some`, commands: [`skillet add SOURCE${skillsDir.isProject ? " --project" : ""}`] };
 }
 
 function formatElsewhere({ skillsDir, elsewhere }: LockedSkillsDir): string {

@@ -15,7 +15,7 @@ import {
   printProblem,
   type TerminalStream,
 } from "./output.ts";
-import { buildProgram, expandAlias, findCommandIndex, formatHelpHint, isNeverFailing } from "./program.ts";
+import { buildProgram, expandAlias, findCommandIndex, findHelpCommand, isNeverFailing } from "./program.ts";
 
 /** Runs the command line as a function. Contract: never throws and never ends the process. */
 export async function main(given: readonly string[], terminal: CommandIo): Promise<number> {
@@ -77,7 +77,8 @@ async function describeFailure(error: unknown, argv: readonly string[]): Promise
       .replace(/\. Allowed choices are ([^.]*)$/, "\nsupported: $1;")
       .split("\n");
     const message = isHelpError(error) ? "A subcommand is missing" : `${said.charAt(0).toUpperCase()}${said.slice(1)}`;
-    return { code: "usage", message, fix: [...hint.map(stripBrackets), await formatHelpHint(argv)].join(" ") };
+    const help = await findHelpCommand(argv);
+    return { code: "usage", message, ...help, fix: [...hint.map(stripBrackets), help.fix].join(" ") };
   }
   return { code: "internal-error", message: error instanceof Error ? error.message : String(error), fix: BUG_FIX };
 }

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { Command } from "commander";
+import type { Problem } from "../errors/problem.ts";
 import { packageRoot, packageVersion } from "../util/system.ts";
 import { findNearest } from "../util/text.ts";
 import { type CommandDefinition, EXIT, formatExamples } from "./command-context.ts";
@@ -338,10 +339,10 @@ export function isNeverFailing([name = ""]: readonly string[]): boolean {
   return NEVER_FAILING.includes(name);
 }
 
-/** Returns the hint for a wrong command line: the help to read. */
-export async function formatHelpHint(argv: readonly string[]): Promise<string> {
+/** Returns the fix for a wrong command line: the help to read. */
+export async function findHelpCommand(argv: readonly string[]): Promise<Pick<Problem, "fix" | "commands">> {
   const [name = "", ...rest] = argv;
-  if (!Object.hasOwn(ALL_COMMANDS, name)) return "`skillet --help` shows the commands";
+  if (!Object.hasOwn(ALL_COMMANDS, name)) return { fix: "see the commands", commands: ["skillet --help"] };
   let entry = await loadDefinition(name);
   const path = [name];
   for (const word of rest) {
@@ -352,7 +353,7 @@ export async function formatHelpHint(argv: readonly string[]): Promise<string> {
     path.push(word);
     entry = inner;
   }
-  return `${entry.afterError ?? ""}see \`skillet ${path.join(" ")} --help\``;
+  return { fix: `${entry.afterError ?? ""}see its help`, commands: [`skillet ${path.join(" ")} --help`] };
 }
 
 /** Returns the command for a word that is not one: by meaning, then by spelling. */

@@ -353,7 +353,8 @@ export function createMcpErrors(launch: McpLaunch): McpErrors {
     return {
       code: "mcp-failed",
       message: `MCP server '${name}' failed: ${formatReason(findRootReason(error), last)}`,
-      fix: "call it again to reconnect, or run `skillet doctor --tools` to check it",
+      fix: "call it again to reconnect, or check it",
+      commands: ["skillet doctor --tools"],
     };
   }
 

@@ -124,7 +124,8 @@ export function readDataFile(file: string): JsonObject {
 export function createEvalFileError(file: string, what: string): SkillError {
   return new SkillError("eval-invalid", {
     message: `${file}: ${what}`,
-    fix: "docs/eval.md describes the format; `skillet schema evals` prints its JSON Schema",
+    fix: "docs/eval.md describes the format; to see its JSON Schema",
+    commands: ["skillet schema evals"],
   });
 }
 

@@ -215,11 +215,11 @@ function checkAdoptableFolder({ name, origin }: Skill, found: DiscoverResult, ha
   if (statIfExists(dirname(folder))) recoverFolder(dirname(folder));
   const entry = readLockEntry(folder);
   if (entry && !(hasSource && entry.adopted)) {
-    const fix =
+    const [fix, command] =
       entry.adopted && entry.source === LOCAL_SOURCE
-        ? `to set its source: skillet adopt ${shown} --from SOURCE`
-        : "run `skillet list --installed` to see it";
-    throw createManagedError(name, `was already ${entry.adopted ? "adopted" : "added"} (${shown})`, fix);
+        ? ["set its source", `skillet adopt ${quoteIfNeeded(shown)} --from SOURCE`]
+        : ["see it", "skillet list --installed"];
+    throw createManagedError(name, `was already ${entry.adopted ? "adopted" : "added"} (${shown})`, fix, command);
   }
   const original = findExportedOriginal(installs, folder);
   if (original !== undefined)
@@ -343,8 +343,9 @@ function createRepositoryError({ name }: Skill, folder: string, around: Discover
   });
 }
 
-function createManagedError(name: string, reason: string, fix: string): SkillError {
-  return new SkillError("already-managed", { message: `Skill "${name}" ${reason}`, fix });
+function createManagedError(name: string, reason: string, fix: string, ...commands: string[]): SkillError {
+  const problem = { message: `Skill "${name}" ${reason}`, fix, ...(commands.length > 0 ? { commands } : {}) };
+  return new SkillError("already-managed", problem);
 }
 
 function createChangedError({ name }: Skill): SkillError {

@@ -109,7 +109,8 @@ function isLink(path: string): boolean {
 function createPathMissingError(path: string, around: DiscoverResult["around"]): SkillError {
   return new SkillError("not-found", {
     message: `Skill or folder ${formatDisplayPath(path, around)} not found`,
-    fix: "run `skillet adopt` without a path to list the skills that can be adopted",
+    fix: "list the skills that can be adopted",
+    commands: ["skillet adopt --dry-run"],
   });
 }
 

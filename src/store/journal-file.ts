@@ -127,7 +127,8 @@ export function appendJournalLine(file: string, line: JournalLine, isInUse: bool
 function createCorruptError(file: string, numbers: readonly number[]): SkillError {
   return new SkillError("journal-corrupt", {
     message: `${file} is corrupt: line ${numbers.slice(0, 5).join(", ")}`,
-    fix: "start a new run; `skillet runs show` shows the readable part",
+    fix: "start a new run; to see the readable part",
+    commands: ["skillet runs show ID"],
   });
 }
 

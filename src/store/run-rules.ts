@@ -145,7 +145,11 @@ export function sortRuns(runs: readonly RunSummary[]): RunSummary[] {
 }
 
 export function createUnknownRunError(id: string): SkillError {
-  return new SkillError("run-unknown", { message: `Unknown run ${id}`, fix: "`skillet runs` lists all runs" });
+  return new SkillError("run-unknown", {
+    message: `Unknown run ${id}`,
+    fix: "list all runs",
+    commands: ["skillet runs"],
+  });
 }
 
 function createAmbiguousIdError(written: string, ids: readonly string[]): SkillError {
@@ -222,8 +226,14 @@ const NOT_WAITING: Partial<Record<RunState, UnfitRun>> = {
 
 /** Creates the error for answering a run that does not wait for an approval. */
 export function createNotWaitingError({ id, state }: Pick<RunSummary, "id" | "state">): SkillError {
-  const row = NOT_WAITING[state] ?? { problem: "waits for no approval", fix: "see which runs wait: `skillet runs`" };
-  return new SkillError("no-pending-approval", { message: `Run ${id} ${row.problem}`, ...formatUnfitFix(row, id) });
+  const row = NOT_WAITING[state];
+  if (row)
+    return new SkillError("no-pending-approval", { message: `Run ${id} ${row.problem}`, ...formatUnfitFix(row, id) });
+  return new SkillError("no-pending-approval", {
+    message: `Run ${id} waits for no approval`,
+    fix: "see which runs wait",
+    commands: ["skillet runs"],
+  });
 }
 
 function formatUnfitFix({ fix, command }: UnfitRun, id: string): Pick<Problem, "fix" | "commands"> {

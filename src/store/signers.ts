@@ -149,14 +149,16 @@ function isPrivateKey(bytes: Buffer): boolean {
 function createKeyError(message: string): SkillError {
   return new SkillError("signer-key", {
     message,
-    fix: "use the public key that `skillet sign` shows to the signer: 44 characters of Base64, or a PEM file with a PUBLIC KEY",
+    fix: "use 44 characters of Base64, or a PEM file with a PUBLIC KEY; the signer gets both with",
+    commands: ["skillet sign"],
   });
 }
 
 function createPrivateKeyError(): SkillError {
   return new SkillError("signer-key", {
     message: "This is a private key, which must stay with its owner. Nothing was stored",
-    fix: "use the public key, which `skillet sign` shows to its owner; if others have seen this private key, replace it",
+    fix: "if others have seen this private key, replace it; its owner gets the public key with",
+    commands: ["skillet sign"],
   });
 }
 

@@ -127,7 +127,7 @@ describe("a provider that is a program", () => {
   it("says the line that tells what went wrong, of all that Node prints, and keeps the rest for who mends it", async () => {
     const error = await errorOf(listing(`require("no-such-package")`));
     expect(error.message).toMatch(/exited with exit code 1: Error: Cannot find module 'no-such-package'/);
-    expect(error.fix).toContain("skillet capability check notes");
+    expect(error.commands).toEqual(["skillet capability check notes"]);
     expect((error.cause as ProviderStderr).lines.at(-1)).toMatch(/^Node\.js v/);
     const saying = async (source: string) => (await errorOf(listing(source))).message.split(": ").slice(1).join(": ");
     expect(await saying(`throw Object.assign(new TypeError("broken"), { code: "E" })`)).toBe("TypeError: broken");

@@ -578,7 +578,7 @@ describe("skillet add --project", () => {
       expect(await run(["add", "--frozen", "--project"])).toMatchObject({
         code: 1,
         stderr:
-          "✗ There is no lock file  [lock-missing]\n  no skills were added to .agents/skills yet; add some with `skillet add SOURCE --project`\n",
+          "✗ There is no lock file  [lock-missing]\n  no skills were added to .agents/skills yet; add some: skillet add SOURCE --project\n",
       });
     });
   });

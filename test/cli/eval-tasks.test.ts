@@ -288,7 +288,7 @@ describe("skillet eval --level task", () => {
     };
     expect(await check("version: 1\ncases: []\n")).toEqual([
       1,
-      '✗ tasks.yaml: "cases" must NOT have fewer than 1 items  [eval-invalid]\n  docs/eval.md describes the format; `skillet schema evals` prints its JSON Schema\n',
+      '✗ tasks.yaml: "cases" must NOT have fewer than 1 items  [eval-invalid]\n  docs/eval.md describes the format; to see its JSON Schema: skillet schema evals\n',
     ]);
     const graders = (text: string) => `version: 1\ncases:\n  - name: a\n    prompt: p\n    graders: [${text}]\n`;
     expect((await check(graders("{ name: only }")))[1]).toContain("a grader needs exactly one of file, answer");

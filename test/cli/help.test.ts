@@ -151,7 +151,9 @@ describe("what is mistyped", () => {
     const { stderr } = await skillet(["check", "--profile", evil], { isTTY: true, columns: 60, env });
     expect(stderr).toMatch(/^✗ Option '-p, --profile <name>' argument\n {2}'a\\u\{1b\}\[31m\\u\{202e\}b' is invalid/);
     expect(stderr.split("\n").filter((line) => line.length > 60)).toEqual([]);
-    expect(stderr.replace(/\s+/g, " ")).toMatch(/ supported: load, agentskills, .*; see `skillet check --help` $/);
+    expect(stderr.replace(/\s+/g, " ")).toMatch(
+      / supported: load, agentskills, .*; see its help: skillet check --help $/,
+    );
   });
 });
 
@@ -203,10 +205,10 @@ describe("skillet help CODE", () => {
   it.each([
     ["not-utf", "did you mean not-utf8?"],
     ["utf8", "did you mean not-utf8?"],
-    ["__proto__", "`skillet --help` shows the commands"],
-    ["constructor", "`skillet --help` shows the commands"],
-    ["", "`skillet --help` shows the commands"],
-    ["a\u001b[2J", "`skillet --help` shows the commands"],
+    ["__proto__", "see the commands: skillet --help"],
+    ["constructor", "see the commands: skillet --help"],
+    ["", "see the commands: skillet --help"],
+    ["a\u001b[2J", "see the commands: skillet --help"],
   ])("suggests the nearest codes for %j, and exits 2", async (typed, fix) => {
     const { code, stdout, stderr } = await skillet(["help", typed]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });

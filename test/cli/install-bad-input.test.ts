@@ -267,7 +267,7 @@ describe("an uninstall", () => {
     const { run } = scene(files);
     expect(await run(["export", "--remove", name])).toMatchObject({
       code: 1,
-      stderr: `✗ No copy of '${name}' found  [not-exported]\n  \`skillet export --list\` shows all copies\n`,
+      stderr: `✗ No copy of '${name}' found  [not-exported]\n  list all copies: skillet export --list\n`,
     });
   });
 });

@@ -412,7 +412,7 @@ describe("what is mistyped", () => {
       "another path",
       ["export", "skills/x", "--to", "claude"],
       2,
-      "not the name of a skill  [usage]\n  `skillet list` shows the names",
+      "not the name of a skill  [usage]\n  use a name of this list: skillet list",
     ],
     ["what to update", ["export", "--update", "deplyo"], 1, 'did you mean "deploy"?'],
     ["where to update", ["export", "--update", "deploy", "--to", "codex"], 1, "in ~/.claude/skills: add --to claude"],

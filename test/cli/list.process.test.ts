@@ -312,8 +312,8 @@ describe("skillet", () => {
   ])("points from a mistake in %j to the help of that command", async (args, command) => {
     const { code, stderr } = await skillet(args);
     expect(code).toBe(2);
-    expect(stderr).toContain(`  see \`skillet ${command} --help\`\n`);
-    expect((await skillet(["nope"])).stderr).toContain("`skillet --help` shows the commands");
+    expect(stderr).toContain(`  see its help: skillet ${command} --help\n`);
+    expect((await skillet(["nope"])).stderr).toContain("see the commands: skillet --help");
   });
 
   it("says in one line what it is for: also to use skills", async () => {

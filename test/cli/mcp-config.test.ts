@@ -403,7 +403,10 @@ describe("skillet mcp-config", () => {
 
   it("says where options for the server go", async () => {
     const { code, stderr } = await place().run("claude", ["--only", "x"]);
-    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("`skillet serve` go after --") });
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringContaining("options for the server go after --"),
+    });
   });
 
   it.runIf(existsSync(join(root, "dist/cli/bin.cjs")))(

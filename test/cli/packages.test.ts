@@ -115,7 +115,7 @@ describe("skillet packages", () => {
     const refused = { code: 3, stdout: "", stderr: expect.stringContaining(list) };
     const unasked = await call(prunePackages, empty, { env });
     expect(unasked).toMatchObject(refused);
-    expect(unasked.stderr).toContain("`skillet packages prune --yes`");
+    expect(unasked.stderr).toContain("remove it: skillet packages prune --yes");
     expect(await call(prunePackages, empty, { env, ask: async () => "n" })).toMatchObject(refused);
     const { code, stdout } = await call(prunePackages, empty, { env, args: ["--json"] });
     expect([code, JSON.parse(stdout)]).toMatchObject([3, { error: { code: "not-confirmed" } }]);

@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import type { Client, Pool, PoolClient, QueryConfig } from "pg";
-import { getErrorMessage, SkillError } from "../../errors/problem.ts";
+import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
 import { loadPeer } from "../../util/peer-packages.ts";
 import { createSealer, type Sealer } from "./sealer.ts";
 
@@ -232,14 +232,15 @@ function isTransient(error: unknown): boolean {
 }
 
 /** SQL states with a fix. All others are reported as they are. */
-const SQL_STATES: Readonly<Record<string, string>> = {
-  "28P01": "check the user name and the password of the URL",
-  "28000": "check the user name of the URL, and that the server allows it to connect",
-  "3D000": "create the database, or fix its name in the URL",
-  "42501": "grant the role the rights that `skillet engine init --print-sql` lists",
-  "3F000": "run `skillet engine init` as the owner of the database",
-  "42P01": "run `skillet engine init` as the owner of the database",
-  "42703": "run `skillet engine init` as the owner of the database",
+const NO_TABLES = { fix: "run as the owner of the database", commands: ["skillet engine init"] };
+const SQL_STATES: Readonly<Record<string, Partial<Pick<Problem, "fix" | "commands">>>> = {
+  "28P01": { fix: "check the user name and the password of the URL" },
+  "28000": { fix: "check the user name of the URL, and that the server allows it to connect" },
+  "3D000": { fix: "create the database, or fix its name in the URL" },
+  "42501": { fix: "grant the role the rights of this list", commands: ["skillet engine init --print-sql"] },
+  "3F000": NO_TABLES,
+  "42P01": NO_TABLES,
+  "42703": NO_TABLES,
 };
 
 /** Converts an error of the database into one with a fix, without the password. */
@@ -255,7 +256,7 @@ function convertError(error: unknown, url: string): unknown {
     });
   return new SkillError("engine-failed", {
     message: `The database ${describeDatabase(url)} refused a statement: ${message}`,
-    fix: SQL_STATES[code ?? ""] ?? "run `skillet engine check`",
+    ...(SQL_STATES[code ?? ""] ?? { commands: ["skillet engine check"] }),
   });
 }
 

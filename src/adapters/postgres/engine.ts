@@ -1,4 +1,4 @@
-import { SkillError } from "../../errors/problem.ts";
+import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { Audit, Vault } from "../../host/capability-contract.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
 import type { RunStore } from "../../store/runs.ts";
@@ -71,10 +71,9 @@ export async function openEngine(options: PostgresOptions): Promise<Engine> {
 }
 
 /** One result of the check of a database. */
-export interface EngineFinding {
+export interface EngineFinding extends Partial<Pick<Problem, "fix" | "commands">> {
   level: "ok" | "warning" | "error";
   message: string;
-  fix?: string;
 }
 
 /** Checks what workers need of a database, and what a role should not be able to do. Throws a SkillError if it is unavailable. */
@@ -90,7 +89,9 @@ export async function checkEngine(database: Database): Promise<EngineFinding[]> 
     choose(
       version === SCHEMA_VERSION,
       version === 0 ? "no tables of skillet" : `tables of version ${version}`,
-      version > SCHEMA_VERSION ? "update skillet" : "run `skillet engine init` as the owner of the database",
+      version > SCHEMA_VERSION
+        ? "update skillet"
+        : { fix: "run as the owner of the database", commands: ["skillet engine init"] },
     ),
     choose(
       row["has_tls"] === true || !isRemote,
@@ -109,7 +110,7 @@ export async function checkEngine(database: Database): Promise<EngineFinding[]> 
         : row["can_create"] === true
           ? "the role can create or change tables"
           : "the role can only read and write rows",
-      "use the role that `skillet engine init --print-sql --role NAME` creates",
+      { fix: "use the role of this list", commands: ["skillet engine init --print-sql --role NAME"] },
       "warning",
     ),
     choose(
@@ -133,6 +134,11 @@ select current_setting('server_version') as version, current_user as role,
     or (to_regnamespace('skillet') is not null and has_schema_privilege(to_regnamespace('skillet')::oid, 'create')) as can_create,
   extract(epoch from clock_timestamp()) * 1000 as now_ms`;
 
-function choose(isFine: boolean, message: string, fix: string, level: "warning" | "error" = "error"): EngineFinding {
-  return isFine ? { level: "ok", message } : { level, message, fix };
+function choose(
+  isFine: boolean,
+  message: string,
+  fix: string | Pick<Problem, "fix" | "commands">,
+  level: "warning" | "error" = "error",
+): EngineFinding {
+  return isFine ? { level: "ok", message } : { level, message, ...(typeof fix === "string" ? { fix } : fix) };
 }

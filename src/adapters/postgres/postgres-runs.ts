@@ -304,6 +304,7 @@ function createTakenIdError(id: string): SkillError {
 function createCorruptError(id: string): SkillError {
   return new SkillError("journal-corrupt", {
     message: `The journal of run ${id} is corrupt`,
-    fix: "start a new run; `skillet runs show` shows the readable part",
+    fix: "start a new run; to see the readable part",
+    commands: [`skillet runs show ${id}`],
   });
 }

@@ -240,7 +240,8 @@ export async function requireSchema(database: Database): Promise<void> {
       version === 0
         ? "The database has no tables of skillet"
         : `The tables of skillet have version ${version}, and this program needs version ${SCHEMA_VERSION}`,
-    fix: "run `skillet engine init` as the owner of the database",
+    fix: "run as the owner of the database",
+    commands: ["skillet engine init"],
   });
 }
 

@@ -399,7 +399,7 @@ function readCookie(header: string | undefined, name: string): string {
 function createSessionError(): SkillError {
   return new SkillError("studio-session", {
     message: "This page has no session",
-    fix: "press Enter where `skillet studio` runs for a new link, or start it again",
+    fix: "press Enter in the terminal of studio for a new link, or start it again",
     commands: ["skillet studio"],
   });
 }
@@ -407,6 +407,7 @@ function createSessionError(): SkillError {
 function createOriginError(): SkillError {
   return new SkillError("studio-origin", {
     message: "This request is not from the page of skillet studio",
-    fix: "use the address that `skillet studio` prints",
+    fix: "use the address that it prints",
+    commands: ["skillet studio"],
   });
 }

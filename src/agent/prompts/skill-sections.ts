@@ -10,6 +10,7 @@ import { type FolderSkill, readFolderSkill } from "../../skill/source/read-skill
 import { listSkillFiles } from "../../skill/source/skill-files.ts";
 import { createFileFingerprint, isSameFingerprint, statIfExists } from "../../util/file-access.ts";
 import { freezeObject } from "../../util/objects.ts";
+import { quoteIfNeeded } from "../../util/text.ts";
 import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
 import {
   checkEnabled,
@@ -299,6 +300,7 @@ export class SkillRefError extends SkillError {
     super(REF_PROBLEMS[why].code, {
       message: `Cannot use the skill in ${path}: ${REF_PROBLEMS[why].what}${details === undefined ? "" : ` (${details})`}`,
       fix: REF_PROBLEMS[why].fix,
+      ...(why === "invalid_frontmatter" ? { commands: [`skillet check ${quoteIfNeeded(path)}`] } : {}),
       cause,
     });
     this.path = path;
@@ -326,7 +328,7 @@ const REF_PROBLEMS: Record<RefReason, { code: ErrorCode; what: string; fix: stri
   invalid_frontmatter: {
     code: "ref-invalid-frontmatter",
     what: "the frontmatter of its SKILL.md is invalid",
-    fix: "run `skillet check` on the folder to see the problem and its position",
+    fix: "see the problem and its position",
   },
 };
 

@@ -308,7 +308,8 @@ function createHeldProblem({ id, changes }: HeldChanges, isRecovered: boolean): 
   return {
     code: "workspace-protected",
     message: `${who} changed sensitive paths: ${formatHeldPaths(changes)}. Held as ${id}${unsettled}`,
-    fix: `run \`skillet approve ${id}\` to see the complete diff and apply it, or \`skillet approve ${id} --deny\` to discard it`,
+    fix: "see the complete diff and apply it, or discard it",
+    commands: [`skillet approve ${id}`, `skillet approve ${id} --deny`],
     data: { diff: changes.map((one) => `${one.path} (${one.change})\n${one.diff}`).join("\n") },
   };
 }

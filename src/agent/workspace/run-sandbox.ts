@@ -397,6 +397,7 @@ async function resolveSystemRoot(
   throw new SkillError("system-packages-missing", {
     message: `The packages ${packages.join(", ")} are not installed`,
     fix: found.fix,
+    ...(found.commands ? { commands: found.commands } : {}),
   });
 }
 

@@ -36,10 +36,10 @@ import {
 import { addWorkspaceOption, formatSomeNames } from "../format.ts";
 import {
   askLine,
+  describeNothingAdded,
   explainInterruption,
   fetchWithProgress,
   findLockedSkills,
-  formatNothingAdded,
   openLockedDir,
   printLockChanges,
   printSkillErrors,
@@ -279,7 +279,7 @@ async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Pro
   const { skillsDir } = locked;
   const entries = findLockedSkills(locked, args);
   if (entries.length === 0)
-    throw new SkillError("lock-missing", { message: "There is no lock file", fix: formatNothingAdded(locked) });
+    throw new SkillError("lock-missing", { message: "There is no lock file", ...describeNothingAdded(locked) });
   const { requireSignature, dryRun: isDryRun, allowPrivateAddresses: allowPrivate } = options;
   return explainInterruption("nothing was added", async () => {
     const restoring = { around, skillsDir, requireSignature, isDryRun, allowPrivate };

@@ -147,9 +147,11 @@ function createNotGrantedError(
   const list = before.length === 0 ? "" : `; granted: ${before.join(", ")}`;
   return new SkillError("not-found", {
     message: `${ids.map((id) => truncateLine(id, 60)).join(", ")} is not granted to '${truncateLine(name, 60)}'${list}`,
-    fix:
-      otherwise.length === 0
-        ? "`skillet capability list` shows the grants of each skill"
-        : `another key of [skills.${name}] grants ${otherwise.join(", ")}: change that one; \`skillet config\` shows it`,
+    ...(otherwise.length === 0
+      ? { fix: "list the grants of each skill", commands: ["skillet capability list"] }
+      : {
+          fix: `another key of [skills.${name}] grants ${otherwise.join(", ")}: change that one; to see it`,
+          commands: ["skillet config"],
+        }),
   });
 }

@@ -217,8 +217,12 @@ export async function resolveNamedPaths(
 
 function createMissingPathError(arg: string, names: readonly string[]): SkillError {
   const meant = findNearest(arg, names);
-  const fix = meant ? `did you mean the skill "${meant}"?` : "check the path; `skillet list` shows the names";
-  return new SkillError("not-found", { message: `"${arg}" is neither a path nor the name of a skill`, fix });
+  return new SkillError("not-found", {
+    message: `"${arg}" is neither a path nor the name of a skill`,
+    ...(meant
+      ? { fix: `did you mean the skill "${meant}"?` }
+      : { fix: "check the path, or list the names", commands: ["skillet list"] }),
+  });
 }
 
 /** Removes paths that resolve to the same folder. */

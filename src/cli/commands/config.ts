@@ -262,7 +262,8 @@ async function unsetConfig({ io, options, args: [written = ""] }: CommandContext
     findConfigKey(parts);
     throw new SkillError("not-found", {
       message: `${formatKeyPath(parts)} is not set in ${formatDisplayPath(file, around)}`,
-      fix: "`skillet config` shows all settings and their files",
+      fix: "list all settings and their files",
+      commands: ["skillet config"],
     });
   }
   await printConfigChange(io, options.json, around, { key: formatKeyPath(parts), file, isChanged, did: "removed" });
@@ -280,10 +281,7 @@ async function printConfigPath({ io, options }: CommandContext<object>): Promise
 function findConfigKey(parts: readonly string[]): ConfigKey {
   const judged = findKeyRow(parts) ?? validateConfigValue(parts, undefined, "user");
   if (!("code" in judged)) return judged;
-  throw createConfigValueError({
-    fix: "`skillet config` shows the keys; docs/config.md describes each",
-    ...judged,
-  });
+  throw createConfigValueError({ fix: "docs/config.md describes each key", ...judged });
 }
 
 /** Reads a secret from stdin or a hidden prompt: command lines are visible to other users and stay in the shell history. */
@@ -395,7 +393,8 @@ function printTable(
   if (values.length === 0) {
     throw new SkillError("not-found", {
       message: `Nothing is set in ${formatKeyPath(parts)}`,
-      fix: "`skillet config` shows all settings and their files",
+      fix: "list all settings and their files",
+      commands: ["skillet config"],
     });
   }
   if (json) printJson(io.stdout, { key: formatKeyPath(parts), values });

@@ -76,7 +76,7 @@ export const connectCommand: CommandDefinition = {
         ),
       ),
   run: connectOrList,
-  afterError: "options for `skillet serve` go after --; ",
+  afterError: "options for the server go after --; ",
 };
 
 interface ConnectCommandOptions {

@@ -327,8 +327,11 @@ export async function installMissingPrograms(
     error.line`${error.dim("·")} uv is not installed: uv run and uvx need it (https://docs.astral.sh/uv)`;
   for (const command of commands) error.line`  ${error.cyan(command.join(" "))}`;
   if (commands.length > 0 && !yes && !(await isConfirmed(io, "Run these commands?"))) {
-    const fix = "run the commands above, or `skillet doctor --fix --yes`";
-    throw new SkillError("not-confirmed", { message: "nothing was installed", fix });
+    throw new SkillError("not-confirmed", {
+      message: "nothing was installed",
+      fix: "run the commands above, or",
+      commands: ["skillet doctor --fix --yes"],
+    });
   }
   const failed = await applyHostToolFix(commands, (line) => error.line`${error.dim(line)}`);
   const still = listHostTools().flatMap(({ tool, path }) => (path === undefined ? [tool.program] : []));

@@ -184,7 +184,9 @@ export async function removeExportedCopies({ io, options, args }: CommandContext
   if (args.length > 0 === (options.all ?? false)) {
     throw new SkillError("usage", {
       message: options.all ? "Names and --all cannot be combined" : "No skill was named",
-      fix: options.all ? "use one of them" : "name skills, or add --all; `skillet export --list` shows the copies",
+      ...(options.all
+        ? { fix: "use one of them" }
+        : { fix: "name skills, or add --all; to see the copies", commands: ["skillet export --list"] }),
     });
   }
   const around = resolveCommandEnvironment(io, options);

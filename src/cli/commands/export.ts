@@ -145,7 +145,8 @@ async function exportFiles(
   if (args.length === 0)
     throw new SkillError("usage", {
       message: "No skill was named",
-      fix: "name one or several; `skillet list` shows them",
+      fix: "name one or several of this list",
+      commands: ["skillet list"],
     });
   if (args.length > 1 && output !== undefined && !/[/\\]$/.test(output))
     throw new SkillError("usage", {
@@ -275,7 +276,9 @@ function checkName(name: string, ids: readonly string[], { catalog }: DiscoverRe
   const own = basename(path);
   throw new SkillError("usage", {
     message: `"${name}" is a path, not the name of a skill`,
-    fix: catalog.has(own) ? `use the name "${own}"` : "`skillet list` shows the names",
+    ...(catalog.has(own)
+      ? { fix: `use the name "${own}"` }
+      : { fix: "use a name of this list", commands: ["skillet list"] }),
   });
 }
 

@@ -130,10 +130,9 @@ async function failUnknownTopic(typed: string): Promise<void> {
   const meant = nearest === undefined ? similar.slice(0, MAX_SIMILAR) : [nearest];
   throw new SkillError("usage", {
     message: `Unknown command or error code "${truncateLine(typed, 60)}"`,
-    fix:
-      meant.length > 0
-        ? `did you mean ${meant.join(", ")}?`
-        : `\`skillet --help\` shows the commands, ${formatPage("errors.md")} the codes`,
+    ...(meant.length > 0
+      ? { fix: `did you mean ${meant.join(", ")}?` }
+      : { fix: `${formatPage("errors.md")} lists the codes; see the commands`, commands: ["skillet --help"] }),
   });
 }
 

@@ -61,7 +61,7 @@ export const mcpConfigCommand: CommandDefinition = {
         ),
       ),
   run: printMcpConfig,
-  afterError: "options for `skillet serve` go after --; ",
+  afterError: "options for the server go after --; ",
 };
 
 interface McpConfigOptions {
@@ -201,13 +201,15 @@ async function checkServeOptions(io: CommandIo, args: readonly string[]): Promis
   if (wrong !== undefined) {
     throw new SkillError("usage", {
       message: `"${wrong}" is not an option of \`skillet serve\``,
-      fix: "`skillet serve --help` shows them",
+      fix: "see its options",
+      commands: ["skillet serve --help"],
     });
   }
   if (serve.opts()["http"] !== undefined) {
     throw new SkillError("usage", {
       message: "A server started by a client uses stdin and stdout, so --http has no effect",
-      fix: "start `skillet serve --http` yourself, and pass its address with --url",
+      fix: "start it yourself, and pass its address with --url",
+      commands: ["skillet serve --http"],
     });
   }
 }

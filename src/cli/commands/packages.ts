@@ -276,8 +276,8 @@ async function prunePackages({ io, options }: CommandContext<PrunePackagesOption
   if (isAsked) printUnused(error, "would remove", planned);
   const isRefused = isAsked && !(await isConfirmed(io, "Remove this?"));
   if (isRefused) {
-    const fix = "`skillet packages prune --yes` removes it";
-    throw new SkillError("not-confirmed", { message: "nothing was removed", fix });
+    const commands = ["skillet packages prune --yes"];
+    throw new SkillError("not-confirmed", { message: "nothing was removed", fix: "remove it", commands });
   }
   if (options.dryRun) {
     if (options.json) printJson(io.stdout, { isDryRun: true, ...toUnusedJson(planned) });

@@ -91,7 +91,7 @@ export async function resumeAndPrint(
 function createSkillGoneError({ id, skill }: RunSummary): SkillError {
   return new SkillError("run-skill-missing", {
     message: `Run ${id} uses skill '${skill}', which was not found`,
-    fix: "restore it (`skillet list --all` shows skills that did not load), or cancel the run",
+    fix: "restore it or fix what keeps it from loading, or cancel the run",
     commands: [`skillet cancel ${formatRunId(id)}`],
   });
 }

@@ -102,10 +102,11 @@ function listHttpOptions({ token, accessLog, allowHost, allowOrigin }: ServeComm
 
 async function serveOverStdio({ io, options, found, traces }: ServeContext): Promise<number> {
   if (!io.protocol) {
-    const fix = "let a client start it (run `skillet connect claude`), or serve over HTTP with --http";
+    const fix = "let a client start it, or serve over HTTP";
     throw new SkillError("usage", {
       message: "A client communicates over stdin and stdout, but this is a terminal",
       fix,
+      commands: ["skillet connect claude", "skillet serve --http"],
     });
   }
   const streams = io.protocol();
@@ -239,7 +240,7 @@ async function revokeTokens({ io, options, args: [name = ""] }: CommandContext<o
     );
     throw new SkillError("not-found", {
       message: `"${truncateLine(name, 64)}" is not the id of a token, nor a person with one`,
-      fix: meant ? `did you mean ${meant}?` : "`skillet token list` lists the tokens",
+      ...(meant ? { fix: `did you mean ${meant}?` } : { fix: "list the tokens", commands: ["skillet token list"] }),
     });
   }
   const around = resolveCommandEnvironment(io, options);

@@ -150,11 +150,11 @@ function readSkillToSign(path: string, given: string, names: readonly string[]):
     message: problem
       ? `The skill in ${truncateLine(given, 200)} does not load: ${problem.message}`
       : `'${truncateLine(given, 200)}' is neither a skill nor a skill folder`,
-    fix: problem
-      ? `see \`skillet check ${truncateLine(given, 200)}\``
+    ...(problem
+      ? { fix: "see its problems", commands: [`skillet check ${quoteIfNeeded(truncateLine(given, 200))}`] }
       : meant
-        ? `did you mean ${meant}?`
-        : "`skillet list` shows the skills",
+        ? { fix: `did you mean ${meant}?` }
+        : { fix: "list the skills", commands: ["skillet list"] }),
   });
 }
 
@@ -290,7 +290,9 @@ async function removeSigner({ io, options, args: [name = ""] }: CommandContext<o
     const meant = findNearest(name, names);
     throw new SkillError("not-found", {
       message: `Unknown signer '${truncateLine(name, 64)}'`,
-      fix: meant ? `did you mean ${meant}?` : "`skillet signers` lists the trusted signers",
+      ...(meant
+        ? { fix: `did you mean ${meant}?` }
+        : { fix: "list the trusted signers", commands: ["skillet signers"] }),
     });
   }
   const out = createPrinter(io.stdout, io.env);

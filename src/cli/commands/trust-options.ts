@@ -85,7 +85,8 @@ async function approveWorkspaceText(
   if (skills.length === 0) {
     throw new SkillError("not-found", {
       message: `No workspace skill was found in ${where}`,
-      fix: "`skillet list` shows the source of each skill",
+      fix: "list the skills with their sources",
+      commands: ["skillet list"],
     });
   }
   const isAsking = io.ask !== undefined && !options.yes;
@@ -124,7 +125,8 @@ function revokeWorkspaceText(
   if (revoked.length === 0) {
     throw new SkillError("not-found", {
       message: `The text of ${formatDisplayPath(folder, around)} has not been approved`,
-      fix: "`skillet trust --list` shows what is approved",
+      fix: "list what is approved",
+      commands: ["skillet trust --list"],
     });
   }
   if (json) printJson(io.stdout, { revoked });
@@ -239,7 +241,8 @@ function revokeOwnFolder(io: CommandIo, { trust, around }: DiscoverResult, optio
   if (revoked.length === 0) {
     throw new SkillError("not-found", {
       message: `${formatSkillsFolder(path, around)} is not trusted as your own folder`,
-      fix: "`skillet trust --list` shows the trusted folders",
+      fix: "list the trusted folders",
+      commands: ["skillet trust --list"],
     });
   }
   if (options.json) printJson(io.stdout, { revoked });
@@ -295,7 +298,9 @@ function findSecretsSkill(name: string, { catalog }: DiscoverResult): Skill {
   const meant = findNearest(name, catalog.names());
   throw new SkillError("not-found", {
     message: `Skill '${name}' not found`,
-    fix: meant === undefined ? "`skillet list` shows the skills" : `did you mean ${meant}?`,
+    ...(meant === undefined
+      ? { fix: "list the skills", commands: ["skillet list"] }
+      : { fix: `did you mean ${meant}?` }),
   });
 }
 

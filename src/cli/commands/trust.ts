@@ -326,13 +326,16 @@ async function findMeantSkills(found: DiscoverResult, wanted: string | undefined
   const names = asking.slice(0, 10).map(({ name }) => name);
   const others =
     names.length === 0
-      ? "`skillet list` shows the source of each skill"
-      : `skills that can be trusted: ${names.join(", ")}`;
+      ? { fix: "list the skills with their sources", commands: ["skillet list"] }
+      : { fix: `skills that can be trusted: ${names.join(", ")}` };
   throw new SkillError("not-found", {
     message: `No skill in ${formatSkillsFolder(path, around)} needs to be trusted`,
-    fix: waiting
-      ? `the code of ${formatCount(waiting.skills, "skill")} in other folders is not trusted yet; run: ${waiting.command}`
-      : others,
+    ...(waiting
+      ? {
+          fix: `the code of ${formatCount(waiting.skills, "skill")} in other folders is not trusted yet; run`,
+          commands: [waiting.command],
+        }
+      : others),
   });
 }
 
@@ -419,7 +422,8 @@ async function revokeTrust(
   if (places.length === 0) {
     throw new SkillError("not-found", {
       message: `Nothing in ${formatSkillsFolder(path, around)} has been trusted`,
-      fix: "`skillet trust --list` shows what is trusted",
+      fix: "list what is trusted",
+      commands: ["skillet trust --list"],
     });
   }
   const names = new Map(given.list().map(([location, { name }]) => [location, name]));

@@ -26,14 +26,14 @@ import { addWorkspaceOption, formatSkillNames, SHORT_COMMIT_LENGTH } from "../fo
 import {
   type ChosenSkills,
   chooseLockedSkills,
+  describeNothingAdded,
   explainInterruption,
   fetchWithProgress,
-  formatNothingAdded,
   type LockedSkillsDir,
   openLockedDirs,
   printSkillErrors,
 } from "../locked-skills.ts";
-import { type CommandIo, createPrinter, printJson } from "../output.ts";
+import { type CommandIo, createPrinter, printFix, printJson } from "../output.ts";
 
 /** `skillet update`. */
 export const updateCommand: CommandDefinition = {
@@ -87,7 +87,7 @@ async function updateFromSources({ io, options, args }: CommandContext<UpdateOpt
     error.line`${error.dim(`· without a source: ${formatSkillNames(local)} (skillet adopt NAME --from SOURCE)`)}`;
   const some = chosen.filter(({ entries }) => entries.length > 0);
   if (!first || some.length === 0) {
-    if (first && local.length === 0) error.line`${formatNothingAdded(first.locked)}`;
+    if (first && local.length === 0) printFix(error, describeNothingAdded(first.locked), { indent: 0 });
     if (options.json)
       printJson(io.stdout, { folder: first?.locked.skillsDir.folder, isDryRun, skills: [], problems: [] });
     return EXIT.fine;
@@ -223,8 +223,9 @@ function reportOutdated(rows: readonly OutdatedRow[], { io, options, locked }: O
       out.line`${out.yellow("!")} ${out.bold(name.padEnd(widest))}  ${change}`;
     }
     printSkillErrors(error, failed);
-    if (rows.length === 0) error.line`${locked ? formatNothingAdded(locked) : ""}`;
-    else if (old.length === 0 && failed.length === 0 && known.length > 0)
+    if (rows.length === 0) {
+      if (locked) printFix(error, describeNothingAdded(locked), { indent: 0 });
+    } else if (old.length === 0 && failed.length === 0 && known.length > 0)
       out.line`${out.green("✓")} ${formatCount(known.length, "skill")} up to date`;
     else if (old.length > 0) {
       const command = `skillet update${options.project ? " --project" : ""} --dry-run`;

@@ -27,7 +27,7 @@ import {
   resolveCommandEnvironment,
   selectEngineStores,
 } from "../command-context.ts";
-import { type CommandIo, createInterruptSignal, createPrinter, printJson, printJsonLine } from "../output.ts";
+import { type CommandIo, createInterruptSignal, createPrinter, printFix, printJson, printJsonLine } from "../output.ts";
 import { runTraced } from "../progress.ts";
 import { formatAge, formatRunId } from "../run-format.ts";
 import { parseCountOption } from "./runs.ts";
@@ -322,9 +322,9 @@ async function checkDatabase({ io, options }: CommandContext<object>): Promise<n
       const out = createPrinter(io.stdout, io.env);
       const marks = { ok: out.green("✓"), warning: out.yellow("!"), error: out.red("✗") };
       out.line`${out.bold(describeDatabase(url))}`;
-      for (const { level, message, fix } of findings) {
+      for (const { level, message, ...fix } of findings) {
         out.line`${marks[level]} ${message}`;
-        if (fix !== undefined) out.line`  ${fix}`;
+        printFix(out, fix);
       }
     }
     return findings.some(({ level }) => level === "error") ? EXIT.findings : EXIT.fine;

@@ -98,7 +98,8 @@ export async function computeIntegrity(path: string, algorithm: string): Promise
 export function createTamperedLibraryError(message: string): SkillError {
   return new SkillError("library-tampered", {
     message,
-    fix: "nothing was used; if you expected a new version, run `skillet packages build --update` to resolve again",
+    fix: "nothing was used; if you expected a new version, resolve again",
+    commands: ["skillet packages build --update"],
   });
 }
 

@@ -1,6 +1,6 @@
 import { closeSync, constants, existsSync, openSync, readdirSync, rmSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { formatFix, SkillError } from "../../errors/problem.ts";
+import { type Problem, SkillError } from "../../errors/problem.ts";
 import { isSystemPackageName } from "../../skill/skill.ts";
 import { readRegularText } from "../../util/file-access.ts";
 import { findSystemProgram } from "../../util/system.ts";
@@ -41,7 +41,7 @@ type PackageRoot =
   | { kind: "none" }
   | { kind: "host"; lock: HostLock }
   | { kind: "layer"; root: string; lock: LayerLock }
-  | { kind: "missing"; fix: string };
+  | ({ kind: "missing" } & Pick<Problem, "fix" | "commands">);
 
 /**
  * Finds the root that a skill with these packages runs on. Read-only: takes milliseconds, builds nothing. Throws on an
@@ -55,7 +55,8 @@ export function findPackageRoot(packages: readonly string[], packageFolders: Pac
   const debian = detectDebian();
   const layer = debian && findCurrentLayer(names, packageFolders, debian);
   if (layer) return { kind: "layer", ...layer };
-  return { kind: "missing", fix: debian ? `build them once: \`skillet packages build\`` : getDebianFix() };
+  if (debian) return { kind: "missing", fix: "build them once", commands: ["skillet packages build"] };
+  return { kind: "missing", ...getDebianFix() };
 }
 
 export interface PackagePlan {
@@ -297,12 +298,13 @@ function requireBuildTools(): void {
   });
 }
 
-function getDebianFix(): string {
+function getDebianFix(): Pick<Problem, "fix" | "commands"> {
   try {
     requireDebian();
-    return "";
+    return { fix: "" };
   } catch (error) {
-    return formatFix(error as SkillError);
+    const { fix, commands } = (error as SkillError).problem;
+    return { fix, ...(commands ? { commands } : {}) };
   }
 }
 

@@ -42,7 +42,8 @@ export function resolveIdRange(): IdRange {
     if (row) return row.start;
     throw new SkillError("package-subid-range", {
       message: `the user ${readUserName() ?? uid} has no range of ${RANGE_SIZE} IDs in /etc/subuid and /etc/subgid, which building system packages needs`,
-      fix: `${readUserName() === undefined ? "" : "run `skillet doctor --fix` to add one, or "}build for all users as root: \`sudo skillet packages build\``,
+      fix: `${readUserName() === undefined ? "" : "add one, or "}build for all users as root`,
+      commands: [...(readUserName() === undefined ? [] : ["skillet doctor --fix"]), "sudo skillet packages build"],
     });
   };
   const rows = (self: number, start: number): IdMapping[] => [

@@ -304,7 +304,7 @@ export const DATA_REQUEST_RULES: readonly TextRule[] = [
     regionWeights: "hhhhlh",
     title: "replaces its own instructions with a download",
     why: "The reviewed instructions then differ from those that the model follows.",
-    fix: "update it with `skillet update`, which shows the changes",
+    fix: "let users update it with skillet, which shows the changes",
     keywords: ["skill.md", "agents.md", "claude.md", "/skills/", "heartbeat.md", "soul.md", ".cursorrules"],
     find: findFirstMatch(
       /\b(?:curl|wget|iwr|irm|Invoke-WebRequest)\b[^\n]{0,240}?(?:\s-[oO]\s{0,2}|\s>{1,2}\s{0,2}|--output[ =]|-OutFile\s{1,3}|\btee\s{1,3}(?:-a\s)?)["']?[^\s"']{0,100}(?:(?:SKILL|AGENTS|CLAUDE|GEMINI|MEMORY|SOUL|HEARTBEAT)\.md|\.cursorrules)/,

@@ -72,7 +72,8 @@ describe("finding the root for a skill's packages", () => {
   it.skipIf(!debian)("[S-26] says how to build what is not there", () => {
     expect(findPackageRoot(["tar", first], none)).toEqual({
       kind: "missing",
-      fix: expect.stringContaining("packages build"),
+      fix: "build them once",
+      commands: ["skillet packages build"],
     });
   });
 });
