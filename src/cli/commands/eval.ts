@@ -173,7 +173,7 @@ const MODEL_LEVELS: Readonly<Record<Exclude<EvalOptions["level"], "route">, () =
     return { evaluate: evaluateSkillTasks, hasPassed: hasPassedTasks };
   },
   async replay() {
-    const { hasPassedReplays, replaySkillRuns } = await import("../eval-tasks.ts");
+    const { hasPassedReplays, replaySkillRuns } = await import("../eval-replays.ts");
     return { evaluate: replaySkillRuns, hasPassed: hasPassedReplays };
   },
 };
