@@ -32,7 +32,14 @@ export interface TrustedSkill {
   listed?: string;
 }
 
-/** Decides whose code may run. Stored in the user's own folder and read only from there. */
+/**
+ * Decides whose code may run. Stored in the user's own folder and read only from there.
+ *
+ * It is synchronous, other than the stores of runs and approvals, because it is not a record with a decision on top: a
+ * status compares the lock file, the fingerprints of the skill's files and the user's own folders as they are now, for
+ * policies that are pure functions of a skill. A snapshot of the record alone would keep all of these reads, and would
+ * delay a revocation by another process, which must stop a run within two seconds.
+ */
 export interface TrustStore {
   /** Returns the status quickly, without checking for changes since. */
   getStatus(skill: Skill): TrustStatus;
