@@ -207,6 +207,17 @@ describe("skillet eval --level task", () => {
     expect((await use("--dry-run")).stdout + (await use("--dry-run")).stderr).toContain("from 2 earlier runs");
   });
 
+  it("exceeds the ceiling by at most one model call with 50 trials at once", async () => {
+    const { run, server } = await scene(agent);
+    const { code, stdout } = await run("--concurrency", "50", "-k", "50", "--max-cost", "20", "--json");
+    expect(code).toBe(4);
+    const { spent } = JSON.parse(stdout);
+    const price = spent.dollars / spent.calls;
+    expect(spent.calls).toBe(server.requests.length);
+    expect(spent.dollars).toBeGreaterThanOrEqual(20);
+    expect(spent.dollars - price).toBeLessThan(20);
+  });
+
   it("compares with an old version and with a rival", async () => {
     const { run } = await scene(agent, {
       files: {
