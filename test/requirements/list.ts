@@ -331,6 +331,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "Permanent approvals are shared by digest and tenant. They are read at each call, so a revocation counts at the next call of every worker.",
   "E-11": "Several workers that find the same one gone, or the same legs lost, at once move each run once.",
   "E-12": "A waiting run holds no slot and no lease of a worker. Reading: its memory is not measured.",
+  "E-28":
+    "Pruning removes old runs with their lines in batches by an index, and none that waits or is at work. Reading: without a bound in time, and `runs` reads every run.",
   "E-25":
     "A run started by the previous release is resumed by this one: with the tables and the journal that it wrote.",
   "E-27":

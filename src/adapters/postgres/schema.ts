@@ -179,6 +179,14 @@ create table skillet.pending (
   owner uuid not null
 );`,
   },
+  {
+    version: 6,
+    sql: `
+create index runs_changed on skillet.runs (changed_at);
+-- A cascade deletes the lines of one run at a time. What removes runs removes their lines in one statement, and every writer of a line holds
+-- the row of its run.
+alter table skillet.lines drop constraint lines_run_fkey;`,
+  },
 ];
 
 export const SCHEMA_VERSION: number = SCHEMA_VERSIONS.at(-1)?.version ?? 0;

@@ -348,13 +348,14 @@ async function pruneDatabase({ io, options }: CommandContext<PruneOptions>): Pro
   const days = olderThan === undefined ? settings.runs.days : parseCountOption("--older-than", olderThan);
   const engine = await requireCommandEngine(io, options);
   try {
-    const removed = await engine.runs.prune({ days, most: settings.runs.most }, { isTrial });
+    const { pruneRuns } = await import("../../adapters/postgres/postgres-runs.ts");
+    const removed = await pruneRuns(engine.database, { days, most: settings.runs.most }, { isTrial });
     const legs = isTrial ? 0 : await engine.dispatcher.prune(new Date(Date.now() - LEG_RETENTION_MS));
-    if (options.json) printJson(io.stdout, { isDryRun: isTrial, runs: removed.length, legs });
+    if (options.json) printJson(io.stdout, { isDryRun: isTrial, runs: removed, legs });
     else {
       const out = createPrinter(io.stdout, io.env);
       const what = isTrial ? "would remove" : "removed";
-      out.line`${out.green("✓")} ${what} ${formatCount(removed.length, "run")}${isTrial ? "" : `, and the records of ${formatCount(legs, "leg")}`}`;
+      out.line`${out.green("✓")} ${what} ${formatCount(removed, "run")}${isTrial ? "" : `, and the records of ${formatCount(legs, "leg")}`}`;
     }
     return EXIT.fine;
   } finally {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDatabase } from "../../../src/adapters/postgres/database.ts";
 import { createPostgresApprovalStore } from "../../../src/adapters/postgres/postgres-approvals.ts";
 import { createPostgresAudit } from "../../../src/adapters/postgres/postgres-audit.ts";
-import { createPostgresRunStore } from "../../../src/adapters/postgres/postgres-runs.ts";
+import { createPostgresRunStore, pruneRuns, SELECT_OLD } from "../../../src/adapters/postgres/postgres-runs.ts";
 import { createPostgresStatisticsStore } from "../../../src/adapters/postgres/postgres-statistics.ts";
 import { createPostgresVault } from "../../../src/adapters/postgres/postgres-vault.ts";
 import type { CapabilityProvider } from "../../../src/host/capability-contract.ts";
@@ -184,6 +184,50 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     const replies = await Promise.all(scenes.map((scene) => scene.invoke("list")));
     expect(replies.map(({ ok }) => ok)).toEqual([true, true, true, true]);
     expect(used.sort()).toEqual(["new", "new", "new", "old"]);
+    await engine.close();
+  });
+
+  it("[E-28] prunes old and surplus runs by an index, with their lines, and none that waits or is at work", async () => {
+    const engine = await openEngine();
+    const database = await engine.open();
+    const fill = async (prefix: string, count: number, columns: string) => {
+      await database.query(`insert into skillet.runs (id, head, changed_at, tail, owner, lease_until)
+        select '${prefix}' || n, '{}', ${columns} from generate_series(1, ${count}) n`);
+      await database.query(`insert into skillet.lines (run, kind, line)
+        select id, 'step', 'x' from skillet.runs, generate_series(1, 5) where id like '${prefix}%'`);
+    };
+    await fill("old-", 6000, "now() - interval '40 days', 'end', null, null");
+    await fill("leased-", 3, "now() - interval '40 days', null, gen_random_uuid(), now() + interval '1 hour'");
+    await fill("waits-", 20, "now() - interval '20 days', null, null, null");
+    await fill("ended-", 20, "now() - n * interval '1 hour', 'end', null, null");
+    await database.query("analyze skillet.runs");
+    const keep = { days: 30, most: 10 };
+    expect(await pruneRuns(database, keep, { isTrial: true })).toBe(6010);
+    expect(await pruneRuns(database, keep)).toBe(6010);
+    const left =
+      await database.query(`select split_part(r.id, '-', 1) as kind, count(distinct r.id)::int as runs, count(*)::int as lines
+      from skillet.lines l left join skillet.runs r on r.id = l.run group by 1 order by 1`);
+    expect(left).toEqual([
+      { kind: "ended", runs: 10, lines: 50 },
+      { kind: "leased", runs: 3, lines: 15 },
+      { kind: "waits", runs: 20, lines: 100 },
+    ]);
+    expect(await pruneRuns(database, keep)).toBe(0);
+
+    // What is read to find one expired run does not grow with the number of the others.
+    const countBuffers = async () => {
+      await database.query("vacuum analyze skillet.runs");
+      const [row] = await database.query(
+        `explain (analyze, buffers, format json) ${SELECT_OLD.replace("$1", "(now() - interval '100 days')")}`,
+      );
+      const [{ Plan: plan } = { Plan: {} }] = (row?.["QUERY PLAN"] ?? []) as { Plan: Record<string, number> }[];
+      expect(JSON.stringify(plan)).toContain("runs_changed");
+      return Number(plan["Shared Hit Blocks"]) + Number(plan["Shared Read Blocks"]);
+    };
+    await fill("few-", 300, "now(), 'end', null, null");
+    const few = await countBuffers();
+    await fill("many-", 10_000, "now(), 'end', null, null");
+    expect(await countBuffers()).toBeLessThanOrEqual(2 * few + 2);
     await engine.close();
   });
 
