@@ -176,6 +176,10 @@ async function withClient<T>(pool: Pool, connectMs: number, work: ClientWork<T>)
   client.on("error", discard);
   try {
     return await work(client, discard);
+  } catch (error) {
+    // A statement that timed out may still be running: the next one on this connection would wait for it.
+    if (isTransient(error)) discard(new Error(getErrorMessage(error)));
+    throw error;
   } finally {
     client.off("error", discard);
     client.release(state.broken);

@@ -8,13 +8,14 @@ import type { Database, Statement } from "./database.ts";
  */
 export function createPostgresProviderLimit(database: Database, digest: string, local: ProviderLimit): ProviderLimit {
   const account = database.sealer.digest(digest);
-  /** What was reported and is not written yet. */
-  let writing: Promise<unknown> = Promise.resolve();
   const write = (statement: Statement) => {
-    writing = writing.then(() => database.query(statement)).catch(() => {});
+    database.query(statement).catch(() => {});
   };
   const take = async (requests: number | undefined, tokens: number | undefined): Promise<number> => {
-    await writing;
+    if (requests === undefined && tokens === undefined) {
+      const [pause] = await database.query({ name: "skillet-pause", text: READ_PAUSE, values: [account] });
+      return Number(pause?.["ms"] ?? 0);
+    }
     const burst = getRequestBurst(requests);
     const values = [account, requests ?? null, burst ?? null, tokens ?? null];
     for (;;) {
@@ -29,7 +30,7 @@ export function createPostgresProviderLimit(database: Database, digest: string, 
         await local.wait({}, signal);
         let ms: number;
         try {
-          ms = await take(rates.requestsPerMinute, rates.tokensPerMinute);
+          ms = await Promise.race([take(rates.requestsPerMinute, rates.tokensPerMinute), rejectAfter(MAX_TAKE_MS)]);
         } catch {
           return local.wait(rates, signal);
         }
@@ -50,6 +51,17 @@ export function createPostgresProviderLimit(database: Database, digest: string, 
 }
 
 const MAX_WAIT_MS = 5000;
+/** A database that does not answer must not stop the runs. */
+const MAX_TAKE_MS = 5000;
+
+function rejectAfter(ms: number): Promise<never> {
+  return new Promise((_, reject) => {
+    setTimeout(() => reject(new Error("no answer")), ms).unref();
+  });
+}
+
+const READ_PAUSE = `select extract(epoch from paused_until - clock_timestamp())::float8 * 1000 as ms
+  from skillet.provider_limits where account = $1 and paused_until > clock_timestamp()`;
 
 const ADD = "insert into skillet.provider_limits (account) values ($1) on conflict do nothing";
 const SPEND = "update skillet.provider_limits set tokens = tokens - $2 where account = $1 and tokens is not null";

@@ -95,7 +95,7 @@ describe.skipIf(!HAS_POSTGRES)("limits over all workers", { timeout: 300_000 }, 
       const [client] = machines;
       if (!client) throw new Error("no machine");
       const large: string[] = [];
-      for (let index = 0; index < 6 * count; index++)
+      for (let index = 0; index < 4 * count; index++)
         large.push(await detach(client, "payer", `pay large${index} 3`, "--tenant", "large"));
       const small = await detach(client, "payer", "pay small 3", "--tenant", "small");
       await Promise.all(machines.map((machine) => machine.startWorker("--slots", "4")));

@@ -232,31 +232,6 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(formatLedger(world)).toHaveLength(12);
   });
 
-  it("[E-24] fail and repeat nothing while all of them are replaced twice under load", async () => {
-    const { url, world, engine } = await openScene();
-    const machine = createMachine({ url, world });
-    world.setDelay(50);
-    let workers = [await machine.startWorker("--slots", "2"), await machine.startWorker("--slots", "2")];
-    const ids: string[] = [];
-    for (let index = 0; index < 12; index++) ids.push(await detach(machine, "payer", `pay t${index} 4`));
-    for (let round = 0; round < 2; round++) {
-      const next: WorkerProcess[] = [];
-      for (const worker of workers) {
-        const { length } = world.ledger;
-        await waitFor(() => world.ledger.length > length + 1 || world.ledger.length === 48);
-        worker.signal("SIGTERM");
-        next.push(await machine.startWorker("--slots", "2"));
-        expect(await worker.ended).toBe(0);
-      }
-      workers = next;
-    }
-    await engine.waitFor(ids, "ended");
-    expect(findRepeated(world)).toEqual([]);
-    expect(formatLedger(world)).toHaveLength(48);
-    const ends = (await engine.runs.list()).map(({ end }) => end?.stop);
-    expect(new Set(ends)).toEqual(new Set(["answer"]));
-  });
-
   it("[E-17] find a run whose leg was lost", async () => {
     const { url, world, engine } = await openScene();
     const machine = createMachine({ url, world });
