@@ -1,10 +1,13 @@
-// Measures a step of a run in Postgres side by side with a step in a file. `node bench/workers.mjs`, after `npm run build`. Needs a database
-// that may be filled: DATABASE_URL.
+// Measures a step of a run in Postgres side by side with a step in a file, and then workers: their throughput as a ratio to processes with
+// files, the memory of a run, and how soon the runs of a killed worker continue. `node bench/workers.mjs`, after `npm run build`. Needs a
+// database that may be filled: DATABASE_URL.
+import "../tools/pinned-node.mjs";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openPostgresStores } from "skillet/postgres";
 import { createRunStore } from "skillet/store";
+import { measureQueued } from "./workers/queued.mjs";
 
 const ROUNDS = 7;
 const STEPS = 100;
@@ -37,6 +40,7 @@ for (const [label, size] of Object.entries(SIZES)) {
 }
 await close();
 rmSync(folder, { recursive: true, force: true });
+if (!process.argv.includes("--steps")) results.workers = await measureQueued(url);
 process.stdout.write(`${JSON.stringify(results, null, 2)}\n`);
 
 /** Returns the median time of a step with its event. */
