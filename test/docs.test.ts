@@ -32,7 +32,7 @@ async function commandsBelow(path: readonly string[]): Promise<string[]> {
 const QUESTIONS: Readonly<Record<string, readonly RegExp[]>> = {
   "what is it?": [/The toolkit for \*\*Agent Skills\*\* \(folders with a `SKILL\.md`\)/],
   "who is it for?": [/## You use agents/, /## You write skills/, /## You build agents/, /## You run skills for a team/],
-  "how do I install it?": [/npm ci && npm start/, /npm install --global \./, /Node 20 or newer, and npm/],
+  "how do I install it?": [/npm ci && npm start/, /npm install --global \./, /Node 20 or newer to install/],
   "how do I fix a skill that does not load?": [/skillet check --fix/, /`skillet list --all` shows it with the reason/],
   "how do I give it to Claude Code?": [/skillet connect claude/],
   "what is sandboxed, and what is not?": [/\*\*Sandboxed:\*\* scripts/, /\*\*Not sandboxed:\*\* TypeScript tools/],

@@ -110,15 +110,19 @@ describe("the README", () => {
     const read = (name: string, row: RegExp) => results[name]?.rows.find((one) => row.test(one.name))?.value;
     const others = (results["loading"]?.rows ?? []).filter(({ isSkillet }) => !isSkillet).map(({ value }) => value);
     const figures: Record<string, unknown[]> = {
-      "skillet loads (\\d+) and ten other tools load (\\d+) to (\\d+)": [
+      "skillet loads (\\d+); ten other tools load (\\d+) to (\\d+)": [
         ...[read("loading", /^skillet/), Math.min(...others), Math.max(...others)],
       ],
-      "for ([\\d.]+) ms instead of ([\\d.]+) per command": [
+      "takes ([\\d.]+) ms instead of ([\\d.]+)\\.": [
         ...[read("sandbox", /^skillet, as a user/), read("sandbox", /^a bare process/)],
       ],
-      "found among 10,000 in ([\\d.]+) ms": [read("matching", /^skillet$/)],
-      "With 300 skills, a query costs ([\\d,]+) tokens": [read("prompt", /^skillet/)],
-      "finds, of 12 skills[^|]*\\| \\*\\*(\\d+)\\*\\* \\| (\\d+) \\| (\\d+)": [
+      "first five for (\\d+) % of the test queries, in ([\\d.]+) ms": [
+        ...[read("ranking", /among five/), read("matching", /^skillet$/)],
+      ],
+      "a prompt has ([\\d,]+) tokens of skill text; listing all of them takes ([\\d,]+)": [
+        ...[read("prompt", /^skillet/), read("prompt", /^Gemini/)],
+      ],
+      "loads, of 12 skills[^|]*\\| \\*\\*(\\d+)\\*\\* \\| (\\d+) \\| (\\d+)": [
         ...[read("loading", /^skillet/), read("loading", /^skills /), read("loading", /^Claude Code/)],
       ],
       "without a message \\| \\*\\*(\\d+)\\*\\* \\| (\\d+) \\| (\\d+)": [
