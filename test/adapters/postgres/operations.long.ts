@@ -15,6 +15,9 @@ import { codeBlocks } from "../../support/markdown-code.ts";
 import { HAS_POSTGRES, POSTGRES_PROGRAMS, startPostgres } from "../../support/postgres.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
+const lostBy = ({ events }: WorkerProcess) =>
+  events.flatMap((event) => (event.type === "worker-lost" ? event.worker : []));
+
 async function openOwnScene() {
   const server = await startPostgres();
   onTestFinished(() => server.remove());
@@ -23,6 +26,29 @@ async function openOwnScene() {
 }
 
 describe.skipIf(!HAS_POSTGRES)("workers over a long time", () => {
+  it("[E-10] [E-26] repeat nothing in 20 restarts of the server and 3 outages longer than a lease", async () => {
+    const { server, url, world } = await openOwnScene();
+    const engine = await viewEngine(url);
+    const machine = createMachine({ url, world, leaseSeconds: 4 });
+    world.setDelay(100);
+    const workers = [await machine.startWorker("--slots", "4"), await machine.startWorker("--slots", "4")];
+    const ids: string[] = [];
+    for (let index = 0; index < 8; index++) ids.push(await detach(machine, "payer", `pay t${index} 30`));
+    for (let count = 0; count < 23; count++) {
+      const { length } = world.ledger;
+      await waitFor(() => world.ledger.length > length + 4);
+      await server.stop(count % 2 === 0 ? "immediate" : "fast");
+      // A command waits for longer than a lease before it fails.
+      if (count % 8 === 7)
+        for (let command = 0; command < 2; command++) expect(await machine.command("runs")).toMatchObject({ code: 1 });
+      await server.start();
+    }
+    await engine.waitFor(ids, "ended");
+    expect(findRepeated(world)).toEqual([]);
+    expect(formatLedger(world)).toHaveLength(240);
+    expect(workers.flatMap(lostBy)).toEqual([]);
+  });
+
   it("[E-17] find every run whose leg is lost, however often", async () => {
     const { url, world } = await openOwnScene();
     const engine = await viewEngine(url);
