@@ -15,7 +15,7 @@ capabilities: [plain.thing]
 Call it.
 `;
 
-/** Measures what stands between a skill and a provider: a call through the broker, beside the provider alone and a bare socket. */
+/** Measures the path between a skill and a provider: a call through the broker, compared with the provider alone and a bare socket. */
 export async function capability({ runs: rounds, say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {
@@ -95,7 +95,7 @@ async function calls({ place, provider, brokerOf }, rounds) {
           name: "the provider alone",
           sample: each(() => provider.invoke({ ...params, context, key: "k" }, { signal })),
         },
-        { name: "a line there and back on a unix socket", sample: each(() => ask(bare.path)) },
+        { name: "a round trip of one line over a Unix socket", sample: each(() => ask(bare.path)) },
       ],
       rounds,
     );
@@ -112,7 +112,7 @@ async function verify({ createBrokerTokens }) {
   const most = 20_000;
   const before = process.cpuUsage();
   for (let time = 0; time < most; time++) {
-    if ((await tokens.findProblem(token, wanted)) !== undefined) throw new Error("a token of ours was refused");
+    if ((await tokens.findProblem(token, wanted)) !== undefined) throw new Error("a valid token was refused");
   }
   const { user, system } = process.cpuUsage(before);
   return { perCoreSecond: most / ((user + system) / 1e6) };

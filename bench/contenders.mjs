@@ -6,12 +6,12 @@ import { run } from "./measure.mjs";
 
 const node = process.execPath;
 const skillet = join(import.meta.dirname, "..", "bin", "skillet.cjs");
-// Skillet reads again whatever was younger than two seconds when its index was written.
+// Skillet reads files again that were younger than two seconds when it wrote its index.
 export const CLOCK_TICK = 2100;
 
 /**
- * The environment of every contender, made from nothing: what this shell happens to set (certificates for Node cost each
- * start 40 ms) must not be measured. Temporary files and the home folder are the bench's own.
+ * The environment of every contender, built from scratch. Variables of this shell must not affect the measurement (certificates
+ * for Node cost each start 40 ms). Temporary files and the home folder are in the benchmark's folder.
  */
 export function environment(place) {
   const home = join(place, "home");
@@ -20,7 +20,7 @@ export function environment(place) {
   return { PATH: process.env.PATH, HOME: home, TMPDIR: home, LANG: "C.UTF-8", ...quiet };
 }
 
-/** Compiles the floor. Where there is no compiler, a Node program that does the same stands in. */
+/** Compiles the floor. Without a compiler, a Node program that does the same replaces it. */
 export function makeFloor(place) {
   const program = join(place, "floor");
   const compiled = spawnSync("cc", ["-O2", "-o", program, join(import.meta.dirname, "floor.c")], { stdio: "ignore" });
@@ -29,7 +29,7 @@ export function makeFloor(place) {
     : { kind: "Node", file: node, args: [join(import.meta.dirname, "scan.mjs")] };
 }
 
-/** What is measured beside the peers. `skills` is the folder with categories. */
+/** The contenders other than the peers. `skills` is the folder with categories. */
 export async function ownContenders({ place, skills, floor, size }) {
   const env = environment(place);
   const cwd = join(place, "work");
@@ -60,7 +60,7 @@ async function skilletLists({ place, skills, cwd, env, size }) {
   await run(indexed.command);
   await setTimeout(CLOCK_TICK);
   await run(indexed.command);
-  // Only the index goes: V8's compiled code stays, as it does on a machine where the skills are new and skillet is not.
+  // Only the index is removed. V8's compiled code stays, as on a machine with new skills and a used skillet.
   const prepare = () => rmSync(join(cold.home, "cache", "scan"), { recursive: true, force: true });
   return [{ ...cold, prepare }, indexed];
 }

@@ -6,7 +6,7 @@ const SIZES = [60, 300, 3000];
 const QUERIES = 60;
 const UNRELATED = ["thanks!", "good morning", "what time is it in Tokyo?", "2+2", "tell me a joke"];
 
-/** Measures what a list of skills costs a model's prompt, and what of it helps: side by side with the rules of three clients. */
+/** Measures the tokens that a list of skills adds to a prompt, and how useful it is, compared with the rules of other clients. */
 export async function disclose() {
   const { disclose: tell, loadCatalog, createInlineSource, defineSkill } = await library();
   const sizes = [];
@@ -58,7 +58,7 @@ async function measure({ name, tell }, skills, asked) {
   };
 }
 
-/** The lines of the skill that a request is for; of copies with the same description, each is right. */
+/** Returns the lines of the skill that a request needs. All copies with the same description count as right. */
 function rightLines({ skill, prefix, suffix }) {
   const base = skill.name.replace(/-\d+$/, "");
   return [...linesOf(prefix), ...linesOf(suffix)].flatMap(([name, line]) =>

@@ -10,7 +10,7 @@ const MANY = 10_000;
 const PEER_ROUNDS_WITH_MANY = 3;
 const MEMORY_RUNS = 3;
 
-/** Measures finding and listing skills, at every size. `say` takes lines about the progress. */
+/** Measures finding and listing skills, at every size. `say` receives progress lines. */
 export async function discover({ sizes, runs, withPeers, say }) {
   const peers = withPeers ? installPeers(say) : [];
   return withPlace(async (place) => {
@@ -33,7 +33,7 @@ async function discoverAt({ size, runs, floor, peers, place, say }) {
   const peerRuns = size >= MANY ? Math.min(runs, PEER_ROUNDS_WITH_MANY) : runs;
   for (let round = 0; round <= runs; round++) {
     say(`${size} skills: ${round === 0 ? "warming up" : `round ${round} of ${runs}`}`);
-    // Each round starts with another contender, so that none always follows the same heavy one.
+    // Each round starts with a different contender, so that none always follows the same slow one.
     for (const contender of [...contenders.slice(round), ...contenders.slice(0, round)]) {
       if (!contender.absent && (!contender.isPeer || round <= peerRuns)) await runOnce(contender, round);
     }

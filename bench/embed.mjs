@@ -8,7 +8,7 @@ import { withPlace } from "./place.mjs";
 
 const ROOT = join(import.meta.dirname, "..");
 
-/** What a program would embed instead, and zod, which import times are compared with. */
+/** The alternatives that a program could embed, and zod as the reference for import times. */
 const OTHERS = [
   { name: "zod", packages: ["zod@4.6.7"] },
   { name: "ai", packages: ["ai@7.0.169"] },
@@ -17,7 +17,7 @@ const OTHERS = [
   { name: "@mastra/core", packages: ["@mastra/core@1.71.0"] },
 ];
 
-/** Measures what it costs to embed the library: what an installation puts on the disk, and the processor time of an import. */
+/** Measures the cost of embedding the library: the size of an installation, and the CPU time of an import. */
 export async function embed({ runs, withPeers = true, say }) {
   if (!existsSync(join(ROOT, "dist", "index.js"))) throw new Error("skillet is not built\n  run: npm run build");
   return withPlace(async (place) => {
@@ -29,7 +29,7 @@ export async function embed({ runs, withPeers = true, say }) {
     const there = rows.filter(({ problem }) => problem === undefined);
     const programs = [{ name: undefined, folder: place }, ...there];
     const times = new Map(programs.map((program) => [program, []]));
-    // In turns, so that each meets the machine in the same state.
+    // Interleaved, so that other load affects all packages equally.
     for (let round = -1; round < runs; round++) {
       say(`import, round ${round + 1} of ${runs}`);
       for (const program of programs) {
@@ -49,7 +49,7 @@ export async function embed({ runs, withPeers = true, say }) {
   });
 }
 
-/** The library as it is published, installed in a folder of its own. */
+/** Installs the library as it is published, in a separate folder. */
 function packed(place) {
   const folder = join(place, "skillet");
   mkdirSync(folder);
@@ -74,7 +74,7 @@ function packagesIn(modules) {
   }, 0);
 }
 
-/** In ms of the processor, the start of Node included. */
+/** Returns the CPU time in ms, including the start of Node. */
 function importTime({ name, folder }, place) {
   const script = `${name === undefined ? "" : `await import("${name}");`}
     const { user, system } = process.cpuUsage(); console.log((user + system) / 1000); process.exit();`;

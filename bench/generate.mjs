@@ -7,7 +7,7 @@ const BODY_BYTES = 4600;
 
 /**
  * Writes the same skills every time. `nested` puts them below category folders, `flat` side by side.
- * Contract: every file is valid by the open standard, so that a loader which finds fewer has lost some.
+ * Contract: every file is valid by the open standard, so a loader that finds fewer has lost some.
  */
 export function generate(folder, count, layout) {
   for (let number = 0; number < count; number++) {
@@ -25,7 +25,7 @@ export function generate(folder, count, layout) {
   }
 }
 
-// The shares follow what published skills carry: most have a name and a description and nothing else.
+// The shares follow published skills: most have only a name and a description.
 function frontmatter({ name, verb, noun, topic, random }) {
   const lines = [`name: ${name}`, description({ verb, noun, topic, random })];
   if (random.chance(0.33)) lines.push(`license: ${random.pick(LICENSES)}`);

@@ -1,6 +1,6 @@
 const MOST_MEGABYTES = 120;
 
-/** Each goal says what it measured, and whether that is within the limit; nothing when its size was not run. */
+/** Judges the goals. A goal has its measured value and whether it is met, or neither if its size was not run. */
 const GOALS = [
   {
     text: "10,000 skills, cold: at most 3 × the floor",
@@ -43,7 +43,7 @@ export function judge(results) {
   return GOALS.map(({ text, of }) => ({ text, ...of(at) }));
 }
 
-/** Medians decide. The ratio of the shortest times is told too: other work on the machine disturbs it less. */
+/** Medians decide. The report also has the ratio of the shortest times, which other load on the machine affects less. */
 function ratio(row, base, most) {
   if (!row || !base) return undefined;
   const [middle, least] = [row.ms / base.ms, row.least / base.least];

@@ -10,7 +10,7 @@ import { withPlace } from "./place.mjs";
 
 const TIMES_A_RUN = 3;
 
-/** Measures what a prompt hook adds to a prompt: a new process next to `node -e 0` in the same rounds, and a running server. */
+/** Measures the time that a prompt hook adds: a new process, compared with `node -e 0` in the same rounds, and a running server. */
 export async function hooks({ runs, say }) {
   if (!existsSync(join(import.meta.dirname, "..", "dist", "cli", "bin.cjs")))
     throw new Error("skillet is not built\n  run: npm run build");

@@ -10,7 +10,7 @@ const SKILLS = 100;
 const FILES = 20;
 const BYTES = 4096;
 
-/** Measures what it costs to put skills into a folder, all or nothing, beside a plain copy of the same files. */
+/** Measures the atomic installation of skills into a folder, compared with a plain copy of the same files. */
 export async function install({ runs, say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {
@@ -19,7 +19,7 @@ export async function install({ runs, say }) {
     const items = Array.from({ length: SKILLS }, (_, number) => write(from, `skill-${number}`));
     const sample = (work) => async () => {
       const to = join(place, "to");
-      program("sync", "-f", place); // What others left to be written is not this one's.
+      program("sync", "-f", place); // Flushes pending writes of earlier samples.
       const start = performance.now();
       work(to);
       const ms = performance.now() - start;
@@ -32,7 +32,7 @@ export async function install({ runs, say }) {
         { name: "skillet", sample: sample((to) => applyFolderChange({ skillsDir: to, items, isDurable: false })) },
         { name: "cp -r", sample: sample((to) => program("cp", "-r", from, to)) },
         {
-          name: "skillet, on the disk",
+          name: "skillet, on disk",
           sample: sample((to) => applyFolderChange({ skillsDir: to, items, isDurable: true })),
         },
         {

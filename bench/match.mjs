@@ -3,7 +3,7 @@ import { search } from "./match/search.mjs";
 import { speed } from "./match/speed.mjs";
 import { tokens } from "./match/tokens.mjs";
 
-/** Measures matching: how fast with the largest size, what a model's text costs, and, given queries with answers, how well. */
+/** Measures matching: its speed with the largest size, the tokens of its texts, and, for queries with answers, its accuracy. */
 export async function match({ sizes, runs, withPeers, queries, say }) {
   return {
     tokens: await tokens(),

@@ -15,7 +15,7 @@ const SKILLS = 1000;
 const WITH_TOOLS = 100;
 const SAMPLES_A_RUN = { starts: 3, calls: 30 };
 
-/** Measures what serving skills costs: until a client has its list, a call, a client, and what is left behind. */
+/** Measures the cost of serving skills: the time until a client has its list, a call, the memory of a client, and leaks. */
 export async function mcp({ runs, say }) {
   if (!existsSync(join(import.meta.dirname, "..", "dist", "cli", "bin.cjs")))
     throw new Error("skillet is not built\n  run: npm run build");

@@ -7,9 +7,9 @@ import { pathToFileURL } from "node:url";
 export const CUT_OFF_SECONDS = 60;
 const TIME = "/usr/bin/time";
 
-/** Runs a whole command and waits for it. Contract: always comes back; what went wrong is `problem`. */
+/** Runs a whole command and waits for it. Contract: always returns; `problem` has the error. */
 export async function run({ file, args, cwd, env, input }) {
-  // Blocks while the child runs, so that nothing of this process is in the measured time; signals are seen in between.
+  // Blocks while the child runs, so that this process adds nothing to the measured time. Signals are handled in between.
   await setImmediate();
   const start = process.hrtime.bigint();
   const done = spawnSync(file, args, {
@@ -25,7 +25,7 @@ export async function run({ file, args, cwd, env, input }) {
   return { ms, output: String(done.stdout ?? ""), problem: problemOf(done) };
 }
 
-/** Peak memory of a command in megabytes, in a run of its own: the wrapper would add to the time. */
+/** Measures the peak memory of a command in MB, in a separate run, because the wrapper would add to the time. */
 export async function peakMemory(command, folder) {
   const file = join(folder, "peak");
   if (existsSync(TIME)) {

@@ -6,7 +6,7 @@ import { parts } from "./sandbox/library.mjs";
 const SKILLS = 5000;
 const ROUNDS = 3;
 
-/** Measures what `skillet check --overlap` takes for many skills, without reading their files. */
+/** Measures `skillet check --overlap` for many skills, without reading their files. */
 export async function overlap({ say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {

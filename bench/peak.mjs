@@ -1,4 +1,4 @@
-// Loaded with `--import` where /usr/bin/time is missing: leaves this process's peak memory in kilobytes in a file.
+// Loaded with `--import` if /usr/bin/time is missing: writes this process's peak memory in kilobytes to a file.
 import { readFileSync, writeFileSync } from "node:fs";
 
 process.on("exit", () => writeFileSync(process.env.BENCH_PEAK_FILE, String(peak())));

@@ -6,15 +6,15 @@ import { environment } from "./contenders.mjs";
 const CACHE = join(import.meta.dirname, ".peers");
 const INSTALL_SECONDS = 300;
 
-/** The second: where the registry has no @langchain/core that the newest of its other packages ask for. */
+/** The second list is for registries without the @langchain/core that the newest other packages need. */
 export const DEEPAGENTS = [
   "deepagents@1.14.1",
   "--legacy-peer-deps deepagents@1.14.1 langchain@1.5.14 @langchain/core@1.2.13 @langchain/langgraph@1.4.13",
 ];
 
 /**
- * Versions are fixed, so that two runs compare the same programs; `packages` are tried in turn.
- * `bin` is a command that lists, in a project with the skills in `project`; without it, peers/NAME.mjs loads `layout`.
+ * Versions are fixed, so two runs compare the same programs; `packages` are tried in turn.
+ * `bin` is a command that lists skills, in a project with the skills in `project`; without it, peers/NAME.mjs loads `layout`.
  */
 const PEERS = [
   {
@@ -52,7 +52,7 @@ const PEERS = [
   { name: "gemini", packages: ["@google/gemini-cli-core@0.61.0"], layout: "flat", note: "`loadSkillsFromDir`" },
 ];
 
-/** Installs what is missing, each peer in a folder of its own so that one which cannot be had spoils no other. */
+/** Installs missing peers, each in its own folder, so that one failed installation affects no other peer. */
 export function installPeers(say, peers = PEERS) {
   return peers.map((peer) => {
     const folder = join(CACHE, peer.name);
@@ -69,7 +69,7 @@ export function installPeers(say, peers = PEERS) {
   });
 }
 
-/** A peer as a contender. `folders` holds the same skills in both layouts. */
+/** Returns a peer as a contender. `folders` has the same skills in both layouts. */
 export function peerContender(peer, { place, folders }) {
   const { name, layout, note, absent, count = Number.parseInt } = peer;
   const [, version = ""] = /(?:^|\s)@?[^@\s]+@(\S+)/.exec(peer.package) ?? [];
@@ -79,7 +79,7 @@ export function peerContender(peer, { place, folders }) {
   const env = environment(place);
   if (!peer.bin) {
     const driver = join(peer.folder, "driver.mjs");
-    // Beside the packages, because a module's imports are looked up from where it lies.
+    // In the folder of the packages, because a module's imports are resolved from its location.
     copyFileSync(join(import.meta.dirname, "peers", `${name}.mjs`), driver);
     return { ...contender, command: { file: process.execPath, args: [driver, folders[layout]], cwd: place, env } };
   }

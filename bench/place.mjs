@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Gives `work` a temporary folder, and removes it whatever comes, an interruption too. */
+/** Runs `work` with a temporary folder, and removes the folder in any case, also after an interruption. */
 export async function withPlace(work) {
   const place = mkdtempSync(join(tmpdir(), "skillet-bench-"));
   const clean = () => rmSync(place, { recursive: true, force: true });

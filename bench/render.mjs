@@ -9,18 +9,18 @@ const SKILLS = 200;
 const ROUNDS = 50;
 const TEXT = "Do it well, and then look at it again.\n".repeat(128);
 
-/** Measures what rendering a prompt of many skills takes: in code and on the disk, summarised and all in full. */
+/** Measures rendering a prompt of many skills: in code and on disk, summarized and all in full. */
 export async function render({ say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {
     const library = await parts("agent/prompts/index.js", "skill/tool.js");
     say(`rendering ${SKILLS} skills: ${ROUNDS} rounds`);
-    const prompts = { "in code": inCode(library), "on the disk": onDisk(library, place) };
+    const prompts = { "in code": inCode(library), "on disk": onDisk(library, place) };
     const subjects = Object.entries(prompts).flatMap(([where, prompt]) => {
       const expanded = prompt.render().summarized.map(({ key }) => key);
       if (expanded.length !== SKILLS) throw new Error(`the prompt shows ${expanded.length} of ${SKILLS} skills`);
       return [
-        { name: `${where}, summarised`, sample: timed(() => prompt.render()) },
+        { name: `${where}, summarized`, sample: timed(() => prompt.render()) },
         { name: `${where}, in full`, sample: timed(() => prompt.render({ expanded })) },
       ];
     });
@@ -40,7 +40,7 @@ function inCode({ skill, skillsSection, promptTemplate, Tool }) {
   const skills = numbers().map((number) =>
     skill({
       name: `skill-${number}`,
-      description: "Does what it is made for. Use when somebody asks for it.",
+      description: "Does what it is made for. Use when the user asks for it.",
       title: `Skill ${number}`,
       template: `For $who:\n${TEXT}`,
       tools: number % 2 === 0 ? [toolOf(Tool, number)] : [],
@@ -58,7 +58,7 @@ function onDisk({ skillRef, skillsSection, promptTemplate }, place) {
   const skillRefs = numbers().map((number) => {
     const folder = join(place, `skill-${number}`);
     mkdirSync(folder);
-    const head = `---\nname: skill-${number}\ndescription: Does what it is made for. Use when somebody asks for it.\n---\n`;
+    const head = `---\nname: skill-${number}\ndescription: Does what it is made for. Use when the user asks for it.\n---\n`;
     writeFileSync(join(folder, "SKILL.md"), `${head}\n${TEXT}`);
     return skillRef(folder);
   });

@@ -28,7 +28,7 @@ export function machine() {
   return `Node ${process.versions.node}, ${process.platform} ${process.arch}, ${cpus().length} cores`;
 }
 
-/** `columns` are titles with what gives the cell of a row; rows have a `label` or a `name`. */
+/** Formats a table. `columns` are pairs of a title and a function from a row to its cell; rows have a `label` or a `name`. */
 export function table(title, columns, rows) {
   const labels = rows.map(({ name, label = name }) => label);
   const width = Math.max(LABEL_WIDTH, ...labels.map((label) => label.length + 2));

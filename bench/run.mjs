@@ -34,9 +34,9 @@ const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [u
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
-  --no-peers               leave out the programs of others, which are installed on the first run
-  --queries FOLDER         match only: also measure how well, by the tools.json and queries.csv in there
-  --before FOLDER          use only: another checkout of skillet, built, whose start is measured beside this one's
+  --no-peers               skip other programs, which are installed on the first run
+  --queries FOLDER         match only: also measure the accuracy, with tools.json and queries.csv in that folder
+  --before FOLDER          use only: another built checkout of skillet; compare the starts of both
   --json                   print the results as JSON
   --help                   this text
 `;

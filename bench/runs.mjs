@@ -19,7 +19,7 @@ Say hello.
 const EVENT = { type: "text-generated", run: "steps", skill: "hello", text: "x".repeat(100), at: "" };
 const VALUE = { text: "x".repeat(1000), calls: [], usage: { inputTokens: 1, outputTokens: 1, cachedTokens: 0 } };
 
-/** Measures what it costs to write runs down, to go on with them, to count them, and to call what skills bring. */
+/** Measures recording runs in the journal, resuming them, their statistics, and calls of toolsets. */
 export async function runs({ runs: rounds, say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {
@@ -41,7 +41,7 @@ export async function runs({ runs: rounds, say }) {
   });
 }
 
-/** Beside what the disk takes for the same bytes. */
+/** Measures steps in the journal, compared with writing the same bytes to disk. */
 async function steps({ place, library, rounds, say }) {
   say(`steps: ${rounds} rounds of 200`);
   const journal = await library.createRunStore(join(place, "steps")).create(newRun("steps"));
@@ -81,7 +81,7 @@ async function calls({ place, library, rounds, say }) {
   if (opened.problems.length > 0) throw new Error(opened.problems[0].message);
   const direct = library.wrapHostTool(
     library.Tool.define("echo", {
-      description: "Gives back what it is given.",
+      description: "Returns its input.",
       parameters: { type: "object", properties: { input: { type: "string" } } },
       execute: async ({ input }) => ({ output: input }),
     }),
@@ -108,7 +108,7 @@ async function calls({ place, library, rounds, say }) {
 }
 
 async function others({ place, library, rounds, say }) {
-  say(`going on with ${STEPS} steps, counting, listing ${RUNS} runs: ${rounds} rounds`);
+  say(`resuming after ${STEPS} steps, recording statistics, listing ${RUNS} runs: ${rounds} rounds`);
   const statistics = library.createStatisticsStore(join(place, "statistics"));
   const listed = library.createRunStore(join(place, "listed"));
   for (let number = 0; number < RUNS; number++) {
@@ -121,15 +121,15 @@ async function others({ place, library, rounds, say }) {
   let counted = 0;
   return inTurn(
     [
-      { name: `going on with ${STEPS} steps`, sample: await resuming(place, library) },
-      { name: "counting a run", sample: async () => timed(() => count(statistics, ++counted)) },
+      { name: `resuming after ${STEPS} steps`, sample: await resuming(place, library) },
+      { name: "recording a run's statistics", sample: async () => timed(() => count(statistics, ++counted)) },
       { name: `listing ${RUNS} runs`, sample: async () => timed(() => listed.list()) },
     ],
     rounds,
   );
 }
 
-/** A run of so many steps that its model left at the last: what is measured is until that is asked again. */
+/** Creates a run whose model failed at the last of its steps, and measures the time until a resumed run calls the model again. */
 async function resuming(place, library) {
   const found = await home(place, library, "resuming");
   const isThere = false;

@@ -10,13 +10,13 @@ import { workspace } from "./sandbox/workspace.mjs";
 const SAMPLES_A_RUN = 10;
 const FEWEST_SAMPLES = 50;
 
-/** Measures what keeping a process apart costs: one, many at once, with packages, and as a whole command. */
+/** Measures the cost of isolating a process: one, many at once, with packages, and as a whole command. */
 export async function sandbox({ runs, withPeers, say }) {
   if (process.platform !== "linux") return { absent: `measured on Linux only, and this is ${process.platform}` };
   const samples = Math.max(FEWEST_SAMPLES, runs * SAMPLES_A_RUN);
   const [load] = loadavg();
   return withPlace(async (place) => {
-    chmodSync(place, 0o755); // Who runs the code has to reach what is in there.
+    chmodSync(place, 0o755); // The user that runs the code needs access to this folder.
     const given = { place, samples, withPeers, say };
     try {
       return {

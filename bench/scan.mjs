@@ -1,4 +1,4 @@
-// The least a Node program can do: `node scan.mjs FOLDER [yaml]` walks, reads heads and, with `yaml`, parses the frontmatter.
+// The lower bound for a Node program: `node scan.mjs FOLDER [yaml]` walks, reads the start of files and, with `yaml`, parses the frontmatter.
 import { closeSync, openSync, readdirSync, readSync } from "node:fs";
 
 const [, , root, wanted] = process.argv;

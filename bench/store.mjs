@@ -1,5 +1,5 @@
 // Puts new measurements into bench/results, for docs/benchmarks.md: node bench/store.mjs OUTPUT "conditions of the machine"
-// OUTPUT is what `npm run bench -- NAME… --json` printed. A result names its bench and the field; a row names its line with `from`.
+// OUTPUT is the output of `npm run bench -- NAME… --json`. A result names its bench and the field; a row names its line with `from`.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ for (const name of readdirSync(RESULTS)) {
   // Other tools are measured rarely: without them, a result keeps all of its rows.
   const found = result.rows.map(({ from }) => lines.find((line) => line.name === from && line[field] !== undefined));
   if (found.some((line) => line === undefined)) {
-    process.stdout.write(`${name}: kept, since not all of its rows were measured\n`);
+    process.stdout.write(`${name}: unchanged, because not all of its rows were measured\n`);
     continue;
   }
   for (const [index, line] of found.entries()) result.rows[index].value = round(line[field]);

@@ -14,7 +14,7 @@ const CHROMIUM = process.env.SKILLET_CHROMIUM ?? "/usr/bin/chromium";
 const PATIENCE_MS = 180_000;
 const SIZES = { start: 1000, page: 10_000 };
 
-/** Measures the start of the server, its memory, and the page beside a static page with the same rows. */
+/** Measures the start of the server, its memory, and the page, compared with a static page with the same rows. */
 export async function studio({ runs, say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {

@@ -10,7 +10,7 @@ import { inTurn } from "./sandbox/rounds.mjs";
 const SKILLS = 1000;
 const PROGRAM = fileURLToPath(new URL("../bin/skillet.cjs", import.meta.url));
 
-/** Measures adding, verifying and scanning many skills, as whole commands, beside git and cp with the same files. */
+/** Measures adding, verifying and scanning many skills, as whole commands, compared with git and cp with the same files. */
 export async function supply({ runs, say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {

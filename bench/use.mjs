@@ -13,13 +13,13 @@ const STEPS = 200;
 const MARKS = [100, 500, 1000];
 const WAYS = ["skillet", "streamText", "fetch", "skillet, no HTTP"];
 
-/** Measures what using a skill costs beside its model: until that is asked, a step, and what a long run holds. */
+/** Measures the cost of using a skill without its model: the time to the first request, a step, and the memory of a long run. */
 export async function use({ runs, before, say }) {
   const [load] = loadavg();
   const model = await openModel();
   try {
     return await withPlace(async (place) => {
-      chmodSync(place, 0o755); // Who runs the code has to reach what is in there.
+      chmodSync(place, 0o755); // The user that runs the code needs access to this folder.
       const given = { place, model, runs, samples: runs * SAMPLES_A_RUN, before, say };
       return { load, starts: await starts(given), steps: await steps(given), memory: await memory(given) };
     });
@@ -43,7 +43,7 @@ async function steps({ place, model, runs, say }) {
   return { count: STEPS, rows };
 }
 
-/** A run in a process of its own for each: whose events are iterated, and whose nobody looks at. */
+/** Measures two runs in separate processes: one whose events are iterated, and one whose events are not. */
 async function memory({ place, model, say }) {
   const ways = [];
   for (const isIterated of [true, false]) {

@@ -1,6 +1,6 @@
 // Measures a step of a run in Postgres side by side with a step in a file, and then workers: their throughput as a ratio to processes with
 // files, the memory of a run, and how soon the runs of a killed worker continue. `node bench/workers.mjs`, after `npm run build`. Needs a
-// database that may be filled: DATABASE_URL.
+// database that it may write to: DATABASE_URL.
 import "../tools/pinned-node.mjs";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,7 +28,7 @@ let number = 0;
 
 for (const [label, size] of Object.entries(SIZES)) {
   const medians = Object.fromEntries(Object.keys(stores).map((name) => [name, []]));
-  // In turns, so that a busy machine slows both.
+  // Interleaved, so that other load slows both.
   for (let round = 0; round <= ROUNDS; round++) {
     for (const [name, store] of Object.entries(stores)) {
       const ms = await measureStep(store, size);

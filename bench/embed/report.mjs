@@ -1,4 +1,4 @@
-/** The goals: what an installation may take, and what an import may cost beside that of zod. */
+/** The goals: the maximum size of an installation, and of an import's time relative to zod. */
 const MOST_MEGABYTES = 15;
 const MOST_TIMES_ZOD = 2;
 
@@ -14,7 +14,7 @@ export function asText({ node, rows }) {
   const [own] = rows;
   const isSmall = own.megabytes < MOST_MEGABYTES;
   const isFast = zod === undefined || own.ms <= MOST_TIMES_ZOD * zod;
-  return `embed: what a program installs and imports (processor time; node -e 0: ${node.toFixed(0)} ms)
+  return `embed: what a program installs and imports (CPU time; node -e 0: ${node.toFixed(0)} ms)
 
   ${"".padEnd(30)}${["MB", "packages", "ms", "× zod", "net × zod"].map((cell) => cell.padStart(10)).join("")}
 ${lines.join("\n")}

@@ -9,7 +9,7 @@ const COLUMNS = ["ms", "p95", "least"].map((key) => [key === "ms" ? "median" : k
 export function asText(result) {
   const { load, skills, cold, warm } = result;
   const parts = [
-    `Advising on prompts over ${skills} skills. ${machine()}, load ${load.toFixed(2)} before.`,
+    `Advising on prompts over ${skills} skills. ${machine()}, load ${load.toFixed(2)} at the start.`,
     table("A new process for each prompt, with a stored index, ms", COLUMNS, cold),
     table("The advise tool of a running server, ms", COLUMNS, warm),
     goalLines(judge(result)),

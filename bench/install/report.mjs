@@ -4,7 +4,7 @@ const COLUMNS = ["ms", "p95", "least"].map((key) => [key === "ms" ? "median" : k
 
 export function asText(result) {
   const { load, rows, skills, files } = result;
-  const head = `Installing skills. ${machine()}, load ${load.toFixed(2)} before.`;
+  const head = `Installing skills. ${machine()}, load ${load.toFixed(2)} at the start.`;
   const title = `${skills} skills of ${files} files, ms`;
   return `${[head, table(title, COLUMNS, rows), goalLines(judge(result))].join("\n\n")}\n`;
 }
@@ -21,6 +21,6 @@ function judge({ rows }) {
   };
   return [
     goal("at most 2 × cp -r", at("skillet"), at("cp -r")),
-    goal("on the disk: at most 2 × cp -r, then sync -f", at("skillet, on the disk"), at("cp -r, then sync -f")),
+    goal("on disk: at most 2 × cp -r, then sync -f", at("skillet, on disk"), at("cp -r, then sync -f")),
   ];
 }

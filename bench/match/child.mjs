@@ -1,4 +1,4 @@
-// One measurement in a process of its own, as `node child.mjs '{"task": …}'`; the result goes to stdout as JSON.
+// Runs one measurement in a separate process: `node child.mjs '{"task": …}'`. Prints the result as JSON.
 import { readFileSync } from "node:fs";
 import { CONTENDERS } from "./contenders.mjs";
 import { library } from "./library.mjs";
@@ -24,7 +24,7 @@ const result = await (task === "worst" ? worst() : compare());
 process.stdout.write(JSON.stringify({ found: skills.length, open, ...result }));
 
 async function compare() {
-  // What Node loads when it is first imported is no part of making an index.
+  // The time to load these modules is not part of building an index.
   if (contender === "minisearch") await CONTENDERS.minisearch({ skills: [], folder });
   const building = process.hrtime.bigint();
   const { search } = await CONTENDERS[contender]({ createMatcher, skills, folder });
@@ -61,7 +61,7 @@ async function worst() {
   };
 }
 
-/** As most published skills are. */
+/** Removes the triggers: most published skills have none. */
 function withoutTriggers(skill) {
   const none = { keywords: [], verbs: [], patterns: [], examples: [], negative: [] };
   const manifest = { ...skill.manifest, triggers: none, paths: [] };

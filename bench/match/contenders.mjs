@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** Each makes what it needs of the skills and gives a function from a query to how many skills it finds, or a promise of that. */
+/** Contenders. Each prepares the skills and returns a function that maps a query to the number of skills found, or a promise of it. */
 export const CONTENDERS = {
   skillet({ createMatcher, skills }) {
     const matcher = createMatcher(skills);

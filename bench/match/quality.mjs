@@ -8,8 +8,8 @@ const EXAMPLES = [0, 5, 20];
 const AT = [1, 3, 5];
 
 /**
- * How often the right skill is among the first few, for queries with known answers: `tools.json` holds descriptions by name,
- * `queries.csv` the columns Query and Tool. Every name is made a skill.
+ * Measures how often the right skill is among the first few, for queries with known answers. `tools.json` has descriptions by
+ * name, `queries.csv` the columns Query and Tool. Every name becomes a skill.
  */
 export async function quality({ folder, say }) {
   const parts = await library();
@@ -57,7 +57,7 @@ function examplesOf(queries, number) {
   return examples;
 }
 
-// The names and texts are as they come, and defineSkill is strict: what it gives is filled with them afterwards.
+// The names and texts may be invalid and defineSkill is strict, so they are added to its result afterwards.
 function skillOf({ defineSkill }, { name, text, examples }) {
   const plain = defineSkill({ name: "tool", description: "A tool.", instructions: "Use it." });
   const own = examples.get(name) ?? [];
@@ -69,7 +69,7 @@ function sha256(text) {
   return createHash("sha256").update(text).digest("hex");
 }
 
-/** Rows of cells, by RFC 4180: a quoted cell may hold commas, line breaks and doubled quotes. */
+/** Parses rows of cells by RFC 4180: a quoted cell may contain commas, line breaks and doubled quotes. */
 function readCsv(text) {
   const rows = [[]];
   for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g)) {

@@ -1,13 +1,13 @@
 import { randomFrom } from "../generate.mjs";
 import { inflected, pickVerb, pickWord, sentence } from "./vocabulary.mjs";
 
-/** The same queries every time: half are about one of the skills, the others are what else people write. */
+/** Creates the same queries every time: half are about one of the skills, the others are unrelated. */
 export function makeQueries(skills, count) {
   const random = randomFrom(3);
   return Array.from({ length: count }, (_, number) => KINDS[number % KINDS.length](random, random.pick(skills)));
 }
 
-/** So many words, as somebody pastes them. */
+/** Creates pasted text with this number of words. */
 export function longQuery(words, seed) {
   const random = randomFrom(seed);
   const lines = Array.from({ length: words / 20 }, () => `${sentence(random, 19)} ${random.below(1000)}`);

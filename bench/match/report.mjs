@@ -60,7 +60,7 @@ function worstRows({ lengths, searches, hostile }) {
 }
 
 function qualityTable({ tools, queries, unknown, asked, rows }) {
-  const left = unknown > 0 ? `; ${unknown} lines without a known one are left out` : "";
+  const left = unknown > 0 ? `; ${unknown} lines without a known tool were skipped` : "";
   const title = `The right one of ${tools} skills among the first, ${asked} of ${queries} queries held out${left}`;
   return table(
     title,

@@ -11,7 +11,7 @@ const ROUNDS = 9;
 const QUERY = "reconcile the invoices of the customer archive and report what was done";
 const skillet = join(import.meta.dirname, "..", "..", "bin", "skillet.cjs");
 
-/** Measures whole commands with 1,000 skills: with the search index of an earlier process, and without any. */
+/** Measures whole commands with 1,000 skills: with the search index of an earlier process, and without one. */
 export async function search({ say }) {
   return withPlace(async (place) => {
     say(`${SIZE} skills without triggers: writing`);
@@ -20,7 +20,7 @@ export async function search({ say }) {
     generate(join(env.HOME, ".skillet", "skills"), SIZE, "nested");
     const command = (...args) => ({ file: process.execPath, args, cwd, env });
     const explain = command(skillet, "explain", QUERY);
-    // Once to write the indexes, once more because what was young is read again.
+    // Once to write the indexes, and again because files that were too new are read again.
     for (let count = 0; count < 2; count++) {
       await setTimeout(CLOCK_TICK);
       await run(explain);

@@ -5,10 +5,10 @@ import { capital, inflected, pickKeyword, pickVerb, pickWord, sentence } from ".
 
 const PER_CATEGORY = 50;
 const BODY_BYTES = 5000;
-/** Patterns that take a backtracking engine longer than a life on a text of a hundred characters. */
+/** Patterns that take a backtracking engine practically forever on a text of a hundred characters. */
 export const HOSTILE = ["(a+)+$", "(a|aa)+$"];
 
-/** The same skills every time: keywords, verbs and two patterns each. The first two have a hostile pattern. */
+/** Creates the same skills every time: keywords, verbs and two patterns each. The first two have a hostile pattern. */
 export function makeSkills(count) {
   const names = new Set();
   return Array.from({ length: count }, (_, number) => {
@@ -61,7 +61,7 @@ function keyword(random) {
   return random.chance(0.4) ? `${pickKeyword(random)} ${pickKeyword(random)}` : pickKeyword(random);
 }
 
-/** What authors write, each with a text that wakes it. */
+/** Typical patterns, each with a text that activates it. */
 const PATTERNS = [
   (verb, a, b) => ({ pattern: `\\b${verb}(s|ing|ed)?\\s+(the|my|our)?\\s*${a}`, text: `${verb}ing the ${a} ${b}` }),
   (_, a, b) => ({ pattern: `${a}.*${b}`, text: `${a} for the ${b}` }),

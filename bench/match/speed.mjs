@@ -15,7 +15,7 @@ const QUERY_SECONDS = 10;
 const FEW = 3;
 const PEER = { name: "minisearch", packages: ["minisearch@7.2.0"] };
 
-/** Measures making a matcher and asking it, beside other ways to do that. Each measurement is a process of its own. */
+/** Measures building and querying a matcher, compared with alternatives. Each measurement is a separate process. */
 export async function speed({ size, runs, withPeers, say }) {
   const [peer] = withPeers ? installPeers(say, [PEER]) : [{ absent: "left out" }];
   return withPlace(async (place) => {
@@ -42,14 +42,14 @@ export async function speed({ size, runs, withPeers, say }) {
   });
 }
 
-/** Writes the skills, the queries and the index; gives what runs a task on them. */
+/** Writes the skills, the queries and the index, and returns a function that runs a task on them. */
 async function prepare({ place, size, folder }) {
   const work = { skills: join(place, "skills"), indexFolder: join(place, "index"), queries: join(place, "queries") };
   const skills = makeSkills(size);
   writeSkills(work.skills, skills);
   writeFileSync(work.queries, JSON.stringify(makeQueries(skills, QUERIES)));
   const child = (task) => runChild({ ...work, folder, ...task }, place);
-  // Once to write the index, once more because what was young is read again.
+  // Once to write the index, and again because files that were too new are read again.
   for (let count = 0; count < 2; count++) {
     await setTimeout(CLOCK_TICK);
     await child({ contender: "skillet", rounds: 1, seconds: 1 });

@@ -6,7 +6,7 @@ const NUMBER = 200;
 const BRIEF = 45;
 const BUDGET = 1500;
 
-/** What the texts for a model cost, at four characters a token. */
+/** Counts the tokens of the texts for a model, at four characters per token. */
 export async function tokens() {
   const { disclose, loadCatalog, createInlineSource, defineSkill } = await library();
   const random = randomFrom(1);

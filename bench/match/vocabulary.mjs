@@ -3,8 +3,8 @@ import { randomFrom } from "../generate.mjs";
 const SIZE = 6000;
 
 /**
- * Made-up words in the shape of English ones, the commonest first, so that no list of real ones must be carried along.
- * Like those of a language they follow Zipf's law: the tenth is used a tenth as often as the first.
+ * Creates invented words in the shape of English ones, the most common first, so that no list of real words is needed.
+ * Like the words of a language they follow Zipf's law: the tenth is used a tenth as often as the first.
  */
 export const WORDS = makeWords();
 
@@ -14,8 +14,8 @@ export const VERBS =
   );
 
 /**
- * Draws from a list by Zipf's law. `shift` takes the edge off the first words (Mandelbrot): authors choose keywords that tell
- * skills apart, so the commonest keyword is less common than the commonest word.
+ * Draws from a list by Zipf's law. `shift` flattens the start of the curve (Mandelbrot): authors choose keywords that distinguish
+ * skills, so the most common keyword is less common than the most common word.
  */
 export function zipf(list, shift) {
   const sums = [];
@@ -40,7 +40,7 @@ export const pickWord = zipf(WORDS, 10);
 export const pickKeyword = zipf(WORDS, 50);
 export const pickVerb = zipf(VERBS, 5);
 
-/** A sentence of so many words, every third one that every sentence has. */
+/** Creates a sentence with this number of words. Every third word is a common one. */
 export function sentence(random, length) {
   const words = Array.from({ length }, (_, at) => (at % 3 === 0 ? random.pick(SMALL) : inflected(random)));
   return `${capital(words.join(" "))}.`;

@@ -5,12 +5,12 @@ import { HOSTILE } from "./skills.mjs";
 const ROUNDS = 15;
 const WORDS = [20, 200, 2000];
 const LETTERS = 5000;
-/** Each letter more doubles what the hostile ones take: more than these would not end. */
+/** Each additional letter doubles the time of the hostile patterns: longer texts would not finish. */
 const NATIVE_LETTERS = [18, 22, 26];
-/** Patterns that nobody fears, and that have to be run on the same text. */
+/** Harmless patterns that also have to run on the same text. */
 const PLAIN = ["a+$", "(a|ba)+$", "a.*b?[?]$", "[a-z]+a[a-z]*[?]$", "\\ba+(s|ing)?\\s*x?$"];
 
-/** Milliseconds for queries of some lengths, and for one of a megabyte. */
+/** Measures queries of some lengths, and one of a megabyte, in ms. */
 export async function costOfLength(matcher) {
   const rows = [];
   for (const words of WORDS) {
@@ -21,7 +21,7 @@ export async function costOfLength(matcher) {
   return { rows, megabyte: median(await timeEach(Array(ROUNDS).fill(megabyte), (query) => matcher.match(query))) };
 }
 
-/** Milliseconds for queries of some lengths on skills without triggers, with their instructions. */
+/** Measures queries of some lengths on the instructions of skills without triggers, in ms. */
 export async function costOfSearch(matcher) {
   const rows = [];
   for (const words of WORDS) {
@@ -33,7 +33,7 @@ export async function costOfSearch(matcher) {
   return { rows };
 }
 
-/** Milliseconds for `aaa…!`: of all skills together, of skills with one pattern each, and of the RegExp of the language. */
+/** Measures `aaa…!` in ms: with all skills, with skills with one pattern each, and with the language's RegExp. */
 export async function costOfHostile({ matcher, createMatcher, defineSkill }) {
   const alone = async (pattern) => {
     const frontmatter = { triggers: { patterns: [pattern] } };
@@ -58,7 +58,7 @@ async function timeOf(matcher, letters) {
   return median(await timeEach(texts, (text) => matcher.match(text)));
 }
 
-/** One after the other. */
+/** Maps the items one after the other. */
 async function mapEach(items, map) {
   const mapped = [];
   for (const item of items) mapped.push(await map(item));

@@ -2,7 +2,7 @@ import { inTurn } from "../sandbox/rounds.mjs";
 import { toolsetName } from "./home.mjs";
 import { openStdio } from "./server.mjs";
 
-/** What a call takes over stdio, the client's part too: each sample asks for another skill. The client refreshes its list of tools when it is told. */
+/** Measures a call over stdio, including the client's part. Each sample requests a different skill. The client refreshes its tools when notified. */
 export async function calls({ home, samples, say }) {
   say(`calls: ${samples} rounds`);
   const server = await openStdio(home, { refreshes: true });

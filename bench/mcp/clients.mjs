@@ -3,12 +3,12 @@ import { toolsetName } from "./home.mjs";
 import { openClient, openHttp } from "./http.mjs";
 
 const CLIENTS = 100;
-/** Come and go before anything is read: what is loaded once is not theirs. */
+/** Clients that connect and disconnect before the first reading, so that one-time loading is not counted. */
 const FIRST = 10;
-/** Until it follows the folders, which is begun after the first answers. */
+/** Time until the server watches the folders, which starts after the first answers. */
 const SETTLED_MS = 5000;
 
-/** What a process holds for clients that each have a session and a skill of their own; and for some that bring a toolset. */
+/** Measures the memory of a process for clients with their own session and skill, with and without a toolset. */
 export async function clients({ home, say }) {
   return [
     await of("a skill", home, (number) => home.texts[number], say),

@@ -1,4 +1,4 @@
-// A server that has one tool, which does nothing. It is run as it is, and bundled.
+// A server with one tool that does nothing. It runs from source, and bundled.
 import { McpServer } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 

@@ -1,7 +1,7 @@
 const TIMES_EMPTY = 1.3;
 const LOAD_MS = 5;
 const CLIENT_MB = 1;
-/** What one more may leave behind, in KB; V8 still compiles what is called often before the marks that are compared. */
+/** Maximum growth per call or round, in KB. Before the compared marks, V8 still compiles hot functions. */
 const GROWN_KB = { calls: 0.1, "rounds with a toolset": 1 };
 
 export function judge({ starts, calls, clients, growth }) {
@@ -32,7 +32,7 @@ function room({ name, count, rss, heap }) {
   return {
     text: `${count} clients with ${name} each: at most ${CLIENT_MB} MB a client`,
     measured: `${rss.toFixed(2)} MB of the process, ${heap.toFixed(2)} of V8's heap`,
-    isMet: Math.max(rss, heap) <= CLIENT_MB, // A process with room left from before need not grow.
+    isMet: Math.max(rss, heap) <= CLIENT_MB, // A process with free memory need not grow.
   };
 }
 

@@ -4,7 +4,7 @@ import { openStdio } from "./server.mjs";
 const CALLS = [1000, 5000, 10_000];
 const ROUNDS = [100, 500, 1000];
 
-/** What a process holds after so many calls, and after so often loading and unloading a skill that brings a toolset. */
+/** Measures the memory of a process after a number of calls, and after repeatedly loading and unloading a skill with a toolset. */
 export async function growth({ home, say }) {
   const { texts } = home;
   const call = (server, name, given = {}) => server.ask("tools/call", { name, arguments: given });

@@ -1,4 +1,4 @@
-// Loaded into a server with `--import`, beside `--expose-gc`: tells its parent what the process holds.
+// Loaded into a server with `--import` and `--expose-gc`: reports the memory of the process to its parent.
 import { readdirSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 
@@ -15,7 +15,7 @@ process.on("message", async () => {
   const least = (key) => Math.min(...readings.map((reading) => reading[key])) / MEGABYTE;
   process.send({ rss: least("rss"), heap: least("heapUsed"), threads: threads() });
 });
-// A server ends when its client has gone, whoever else listens.
+// A server ends when its client disconnects, even if this channel is open.
 process.channel.unref();
 
 function threads() {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { environment } from "../contenders.mjs";
 import { generate } from "../generate.mjs";
 
-/** A home with so many skills, every second with a script, and beside them some that bring a toolset. */
+/** Creates a home with this number of skills, half of them with a script, and additional skills with a toolset. */
 export function makeHome(place, name, { plain, withTools = 0 }) {
   const home = join(place, name);
   const skills = join(home, "skills");
@@ -12,7 +12,7 @@ export function makeHome(place, name, { plain, withTools = 0 }) {
   const [texts, scripted] = [0, 1].map((rest) => names.filter((_, index) => index % 2 === rest));
   for (const text of texts) rmSync(join(skills, text, "scripts"), { recursive: true });
   for (let number = 0; number < withTools; number++) writeToolset(join(skills, toolsetName(number)), number);
-  const none = join(place, "none"); // Without the shipped ones.
+  const none = join(place, "none"); // Without the shipped skills.
   for (const folder of [none, join(place, "work")]) mkdirSync(folder, { recursive: true });
   const env = { ...environment(place), SKILLET_HOME: home, SKILLS_DIR: none };
   return { skills, texts, scripted, cwd: join(place, "work"), env };

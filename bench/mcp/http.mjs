@@ -4,7 +4,7 @@ import { initializing, resultOf, skillet, startServer } from "./server.mjs";
 const MODERN = "2026-07-28";
 const ACCEPT = "application/json, text/event-stream";
 
-/** A server of skillet's over HTTP, once it listens. */
+/** Starts `skillet serve` over HTTP, and resolves when it listens. */
 export async function openHttp(home, options = {}) {
   const args = [skillet, "serve", "--http", "127.0.0.1:0", "--no-token", "--json"];
   const server = startServer({ args, ...home, ...options });
@@ -13,9 +13,9 @@ export async function openHttp(home, options = {}) {
   return { url: new URL(JSON.parse(line).url), held: server.held, stop: () => server.stop({ isSignalled: true }) };
 }
 
-/** A client of an older revision, with a session, and a stream on which it is told of changes. */
+/** Opens a client of an older revision, with a session and a stream for notifications of changes. */
 export async function openClient(url) {
-  // A connection that is kept is closed by the server after a while, and a request may be on its way just then.
+  // The server closes an idle keep-alive connection after a while, possibly while a request is in flight.
   const agent = new Agent({ keepAlive: false });
   const { headers } = await post(url, { agent, body: { id: 0, method: "initialize", params: initializing() } });
   const session = { "mcp-session-id": headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25" };
@@ -35,7 +35,7 @@ export async function openClient(url) {
   };
 }
 
-/** One request of the revision that has no sessions. */
+/** Sends one request of the revision without sessions. */
 export async function askOnce(url, agent, method, params = {}) {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -48,7 +48,7 @@ export async function askOnce(url, agent, method, params = {}) {
   return resultOf(answerIn(text, 1), method);
 }
 
-/** The answer, which is JSON or one event of a stream. */
+/** Parses the answer: JSON, or one event of a stream. */
 function answerIn(text, id) {
   const lines = text.startsWith("{")
     ? [text]
@@ -80,7 +80,7 @@ function opened(url, { agent, headers }) {
     const asked = request(url, { agent, headers: { accept: "text/event-stream", ...headers } }, (response) => {
       if (response.statusCode !== 200) return reject(new Error(`no stream: ${response.statusCode}`));
       response.resume();
-      response.once("error", () => {}); // It is closed from here.
+      response.once("error", () => {}); // This end closes it.
       resolve(asked);
     });
     asked.on("error", reject);

@@ -5,7 +5,7 @@ import { askOnce, openHttp } from "./http.mjs";
 const AT_ONCE = 10;
 const TOGETHER = 200;
 
-/** What a request takes where each has a server of its own: alone, and many at once. */
+/** Measures a request that gets its own server: alone, and many at once. */
 export async function once({ home, samples, say }) {
   say(`requests without a session: ${samples} rounds`);
   const [skill] = home.texts;

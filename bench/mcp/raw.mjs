@@ -1,4 +1,4 @@
-// JSON-RPC and nothing else: the least that a server in Node can take.
+// JSON-RPC and nothing else: the lower bound of a server in Node.
 import { createInterface } from "node:readline";
 
 const tools = [{ name: "nothing", description: "Does nothing.", inputSchema: { type: "object" } }];

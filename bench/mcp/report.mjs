@@ -13,7 +13,7 @@ const HELD = [
 export function asText(result) {
   const { load, skills, starts, calls, clients, growth, once } = result;
   const parts = [
-    `Serving ${skills} skills over MCP. ${machine()}, load ${load.toFixed(2)} before.`,
+    `Serving ${skills} skills over MCP. ${machine()}, load ${load.toFixed(2)} at the start.`,
     table("From the start of a process until tools/list is answered, ms", times(1), starts),
     table("A call over stdio, ms", times(2), calls),
     table("A request over HTTP that has no session, ms; and ten at once", [...times(2), SECOND], once),

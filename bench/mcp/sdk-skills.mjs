@@ -1,4 +1,4 @@
-// The SDK's own way to serve a folder of skills.
+// Serves a folder of skills with the SDK's loader.
 import { McpServer } from "@modelcontextprotocol/server";
 import { loadSkills } from "@modelcontextprotocol/server/ext/skills/node";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";

@@ -7,7 +7,7 @@ export const skillet = join(import.meta.dirname, "..", "..", "bin", "skillet.cjs
 const HELD = pathToFileURL(join(import.meta.dirname, "held.mjs")).href;
 const REVISION = "2025-11-25";
 
-/** Starts a server and speaks to it over its streams. `isWatched`: it also tells what it holds. `refreshes`: lists the tools anew when they changed. */
+/** Starts a server and speaks to it over its streams. `isWatched`: it also reports its memory. `refreshes`: lists the tools again after a change. */
 export function startServer({ args, cwd, env, isWatched = false, refreshes = false }) {
   const flags = isWatched ? ["--expose-gc", "--import", HELD] : [];
   const stdio = ["pipe", "pipe", "pipe", ...(isWatched ? ["ipc"] : [])];
@@ -23,7 +23,7 @@ export function startServer({ args, cwd, env, isWatched = false, refreshes = fal
   child.stderr.on("data", (bytes) => {
     said = `${said}${bytes}`.slice(-2000);
   });
-  child.stdin.on("error", () => {}); // What it said before it ended is told below.
+  child.stdin.on("error", () => {}); // The error below has the output of the server.
   createInterface({ input: child.stdout }).on("line", (line) => {
     onFirst(line);
     const { id, method, ...answer } = JSON.parse(line);
@@ -41,7 +41,7 @@ export function startServer({ args, cwd, env, isWatched = false, refreshes = fal
   const send = (message) => child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
   return {
     firstLine,
-    /** Contract: rejects when the server ended, or refused. */
+    /** Contract: rejects when the server ended or returned an error. */
     async ask(method, params = {}) {
       const id = ++count;
       const answered = Promise.withResolvers();
@@ -69,7 +69,7 @@ export function initializing() {
   return { protocolVersion: REVISION, capabilities: {}, clientInfo };
 }
 
-/** A server of skillet's over its streams, once it answers. */
+/** Starts `skillet serve` over stdio, and resolves when it answers. */
 export async function openStdio(home, options = {}) {
   const server = startServer({ args: [skillet, "serve"], ...home, ...options });
   await server.ask("initialize", initializing());

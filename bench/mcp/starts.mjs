@@ -6,7 +6,7 @@ import { initializing, skillet, startServer } from "./server.mjs";
 const SLOW_SAMPLES = 3;
 const own = (name) => join(import.meta.dirname, name);
 
-/** From the start of a process until it has answered `tools/list`, which is sent at once. */
+/** Measures the time from the start of a process until it answers `tools/list`, which is sent immediately. */
 export async function starts({ place, home, samples, say }) {
   const bundled = join(place, "empty.cjs");
   await build({

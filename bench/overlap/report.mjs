@@ -4,7 +4,7 @@ const MOST_SECONDS = 10;
 
 export function asText(result) {
   const { load, skills, pairs, seconds, cpuSeconds } = result;
-  const head = `Comparing the descriptions of ${skills} skills. ${machine()}, load ${load.toFixed(2)} before.`;
+  const head = `Comparing the descriptions of ${skills} skills. ${machine()}, load ${load.toFixed(2)} at the start.`;
   const list = (values) => values.map((one) => one.toFixed(2)).join(", ");
   const body = `${list(seconds)} s, of which the processor works ${list(cpuSeconds)} s; ${pairs} pairs compete`;
   return `${[head, body, goalLines(judge(result))].join("\n\n")}\n`;

@@ -5,7 +5,7 @@ const COLUMNS = ["ms", "p95", "least"].map((key) => [key === "ms" ? "median" : k
 
 export function asText(result) {
   const { load, skills, rounds, rows } = result;
-  const head = `Rendering a prompt of ${skills} skills. ${machine()}, load ${load.toFixed(2)} before.`;
+  const head = `Rendering a prompt of ${skills} skills. ${machine()}, load ${load.toFixed(2)} at the start.`;
   return `${[head, table(`${rounds} rounds, ms`, COLUMNS, rows), goalLines(judge(result))].join("\n\n")}\n`;
 }
 

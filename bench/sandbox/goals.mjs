@@ -3,11 +3,11 @@ const PLUS_MS = 10;
 const TIMES_BASE = 1.3;
 const LAYER_MS = 20;
 const FIND_MS = 100;
-/** In KB a run; what V8 holds is steadier than what the system gave it. */
+/** In KB per run. V8's heap is steadier than the process's memory. */
 const GROWN_RSS = 10;
 const GROWN_HEAP = 1;
 
-/** As those of discovery: what was measured and whether that is within the limit, or nothing when it was not run. */
+/** Judges the goals. A goal has its measured value and whether it is met, or neither if it was not run. */
 export function judge({ absent, starts, crowd, layers, workspace }) {
   if (absent) return [];
   return [
@@ -26,7 +26,7 @@ function start(rows, user) {
   return { text, measured: `${own.ms.toFixed(1)} of ${most.toFixed(1)} ms`, isMet: own.ms <= most };
 }
 
-/** Measured where there is another build to compare with. */
+/** Measured if another build is available for comparison. */
 function ofWorkspace(rows) {
   const bases = rows.filter(({ name }) => name.startsWith("base, 1,000 files"));
   if (bases.length === 0) return [{ text: `1,000 files within ${TIMES_BASE} × of another build (SKILLET_BASE)` }];
@@ -45,7 +45,7 @@ function allSucceed({ name, once, waves }, { atOnce }) {
 
 function ofLayers({ absent, first, rows }) {
   const adds = `a cached layer adds less than ${LAYER_MS} ms`;
-  const found = `it is found in less than ${FIND_MS} ms, the first time too`;
+  const found = `the layer is found in less than ${FIND_MS} ms, the first time too`;
   if (absent) return [{ text: adds }, { text: found }];
   const row = (name) => rows.find((one) => one.name === name);
   const more = row("skillet, layer").ms - row("skillet").ms;
@@ -56,7 +56,7 @@ function ofLayers({ absent, first, rows }) {
   ];
 }
 
-/** The first runs fill what is kept for the next ones; what the last ones add is what goes on. */
+/** The first runs fill caches for the next ones; only the growth of the last runs is a leak. */
 function leaks([before, after], user) {
   const runs = after.runs - before.runs;
   const [rss, heap] = ["rss", "heap"].map((key) => ((after[key] - before[key]) * 1024) / runs);

@@ -5,7 +5,7 @@ import { withWorker } from "./workers.mjs";
 const NAMES = ["hello"];
 const SHARED = "/var/lib/skillet/packages";
 
-/** What a root with packages of its own costs, once it is built. */
+/** Measures a root with additional packages, once it is built. */
 export async function layers({ place, samples, say }) {
   const own = resolve(process.env["SKILLET_PACKAGES"] || join(place, "packages"));
   const wanted = { names: NAMES, own, shared: SHARED };

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { setTimeout } from "node:timers/promises";
 import { timed } from "./ways.mjs";
 
-/** Runs so many at once, wave after wave. */
+/** Runs this number of processes at once, wave after wave. */
 export async function together(way, { count, waves }) {
   let failed = 0;
   let problem;
@@ -19,7 +19,7 @@ export async function together(way, { count, waves }) {
   return { ms, runs: count * waves, failed, problem };
 }
 
-/** What this process holds, from mark to mark: the first runs fill what is kept for the next, only what goes on growing is a leak. */
+/** Measures the memory of this process at each mark. The first runs fill caches for the next; only continued growth is a leak. */
 export async function endurance(way, marks) {
   const rows = [{ name: "at the start", ...(await held()) }];
   let runs = 0;
@@ -49,7 +49,7 @@ function target(fd) {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`);
   } catch {
-    return ""; // The one that the folder was read with: the same every time.
+    return ""; // The descriptor that read the folder: the same every time.
   }
 }
 

@@ -4,7 +4,7 @@ import { parts } from "./library.mjs";
 const TRUE = "/bin/true";
 const container = (file) => ["run", "--rm", "--network", "none", "--cap-drop", "ALL", imageOf(file), "true"];
 
-/** Other ways to keep a process apart, where they are installed. Nothing is fetched for them. */
+/** Other ways to isolate a process, if they are installed. The benchmark downloads none of them. */
 const PEERS = {
   docker: container,
   podman: container,
@@ -12,12 +12,12 @@ const PEERS = {
   nsjail: () => ["-Mo", "--quiet", "--user", "65534", "--group", "65534", "--chroot", "/", "--", TRUE],
 };
 
-/** Each with its command, or why there is none. */
+/** Returns each peer with its command, or with the reason that it is unavailable. */
 export async function findPeers() {
   const { findSystemProgram } = await parts("util/system.js");
   return Object.entries(PEERS).map(([name, argumentsFor]) => {
     const file = findSystemProgram(name);
-    if (file === undefined) return { name, absent: "not there" };
+    if (file === undefined) return { name, absent: "not installed" };
     try {
       const args = argumentsFor(file);
       call(file, args);

@@ -20,15 +20,15 @@ const MEMORY = [
 ];
 
 export function asText(result) {
-  const title = `Keeping processes apart. ${machine()}`;
+  const title = `Isolating processes. ${machine()}`;
   if (result.absent) return `${title}.\n\nnot run: ${result.absent}\n`;
   const { load, samples, starts, crowd, layers, command, workspace } = result;
   const bounds = Object.entries(starts.bounds).map(([user, by]) => `for ${user} by ${by}`);
   const parts = [
-    `${title}, load ${load.toFixed(2)} before. Memory and processes are bounded ${bounds.join(", ")}.`,
+    `${title}, load ${load.toFixed(2)} at the start. Memory and processes are bounded ${bounds.join(", ")}.`,
     table(`From the start of true to its end, ms, ${samples} samples in turn`, TIMES, starts.rows),
     table(`${crowd.atOnce} at once, then ${crowd.waves} waves of ${crowd.atOnce}, ms`, CROWD, crowd.rows),
-    ...Object.entries(crowd.memory).map(([user, rows]) => table(`What the host holds, ${user}`, MEMORY, rows)),
+    ...Object.entries(crowd.memory).map(([user, rows]) => table(`Resources of the host, ${user}`, MEMORY, rows)),
     layerText(layers, samples),
     table(`Opening, and whole commands, ms, ${samples} samples in turn`, TIMES, command.rows),
     table(`Writing to a workspace, ms, ${workspace.rounds} samples in turn`, TIMES, workspace.rows),

@@ -3,8 +3,8 @@ import { median } from "../measure.mjs";
 const WARM_UP = 3;
 
 /**
- * Takes samples of all subjects in turn, so that other work on the machine meets all alike. Each round starts with another one:
- * what comes before a subject is not always the same.
+ * Takes samples of all subjects in turn, so that other load on the machine affects all equally. Each round starts with a different one,
+ * so that the predecessor of a subject varies.
  */
 export async function inTurn(subjects, samples) {
   const rows = subjects.map((subject) => ({ ...subject, times: [] }));

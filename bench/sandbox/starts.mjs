@@ -4,7 +4,7 @@ import { USERS, withWorker } from "./workers.mjs";
 
 const WAYS = ["bare", "bwrap by hand", "bwrap, same view", "skillet"];
 
-/** From starting `true` to its end, in each way and for each user. */
+/** Measures the time from the start of `true` to its end, in each way and for each user. */
 export async function starts({ place, samples, withPeers, say }) {
   const peers = withPeers ? await findPeers() : [];
   say(`starting true: ${samples} rounds`);
@@ -24,7 +24,7 @@ export async function starts({ place, samples, withPeers, say }) {
   });
 }
 
-/** All of them at once: they take turns. */
+/** Starts all workers, and runs `work` with them: they take turns. */
 function withWorkers([first, ...rest], options, work, ready = []) {
   if (!first) return work(ready);
   return withWorker({ ...options, ...first }, (ask) =>

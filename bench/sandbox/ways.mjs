@@ -19,19 +19,19 @@ const COMMAND = {
   limits: { ...DEFAULT_SANDBOX_SETTINGS, ...DEFAULT_SCRIPT_LIMITS },
 };
 
-/** As somebody would write it first: the same namespaces, the host's /usr, and folders of its own to write to. */
+/** The obvious first version: the same namespaces, the host's /usr, and its own writable folders. */
 const BY_HAND = [
   ...["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
   ...["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"],
   ...["--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"],
   ...["--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/"],
 ];
-/** What needs somebody at the other end of a descriptor. */
+/** Options that need a peer at the other end of a descriptor. */
 const SERVED = new Set(["--seccomp", "--block-fd", "--json-status-fd"]);
 
 export const open = (home) => createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
 
-/** Every way to run `true`, by its name. Contract: resolves when all of it is over, throws when it did not succeed. */
+/** Returns every way to run `true`, by name. Contract: resolves when all processes have ended, throws on failure. */
 export async function waysIn(home) {
   const sandbox = await open(home);
   const user = isRoot() ? { uid: NOBODY_UID, gid: NOBODY_UID } : {};

@@ -1,4 +1,4 @@
-// A process that uses the library as a host would, and does what its parent asks: one message, one answer.
+// A process that uses the library as a host would, and runs the tasks of its parent: one message, one answer.
 import { join } from "node:path";
 import { parts } from "./library.mjs";
 import { endurance, together } from "./load.mjs";

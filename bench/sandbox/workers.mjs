@@ -6,13 +6,13 @@ const NOBODY = 65534;
 const own = join(import.meta.dirname, "worker.mjs");
 export const isRoot = process.getuid?.() === 0;
 
-/** Who asks for sandboxes: the caller, and where that is root an ordinary user too, for whom other things are possible. */
+/** The users that create sandboxes: the caller and, if that is root, also an ordinary user, for whom the kernel allows less. */
 export const USERS = [
   { label: isRoot ? "root" : "user" },
   ...(isRoot ? [{ label: "user", user: { uid: NOBODY, gid: NOBODY } }] : []),
 ];
 
-/** Gives `work` what asks a new process; ends it whatever comes. */
+/** Runs `work` with a function that sends tasks to a new process, and ends the process in any case. */
 export async function withWorker({ place, user, say, flags = [], file = own, cwd = "/", env = {} }, work) {
   const home = mkdtempSync(join(place, "worker-"));
   const temporary = join(home, "tmp");
@@ -24,7 +24,7 @@ export async function withWorker({ place, user, say, flags = [], file = own, cwd
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     ...user,
   });
-  // Not `close`: that does not come when it was disconnected from here.
+  // Not `close`: it is not emitted when this side disconnected.
   const ended = new Promise((resolve) => child.once("exit", resolve));
   try {
     return await work((task, given = {}) => ask(child, { task, ...given }, say));
@@ -34,7 +34,7 @@ export async function withWorker({ place, user, say, flags = [], file = own, cwd
   }
 }
 
-/** Packages are fetched through them, where there are any. */
+/** Proxies for downloading packages, if any. */
 function proxies() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => /^(https?|no)_proxy$/i.test(name)));
 }

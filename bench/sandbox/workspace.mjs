@@ -13,8 +13,8 @@ const MOST_SAMPLES = 20;
 const FOLDERS = 5000;
 
 /**
- * A script that writes 1,000 files to a workspace: by itself, and by `skillet script`, in a small workspace and in one with many folders. With
- * `SKILLET_BASE`, the folder of another build of skillet, both builds are measured in turn.
+ * Measures a script that writes 1,000 files to a workspace: alone, and with `skillet script`, in a small workspace and in one with many folders.
+ * With `SKILLET_BASE`, the folder of another build of skillet, it measures both builds in turn.
  */
 export async function workspace({ place, samples, say }) {
   const env = environment(place);
@@ -57,7 +57,7 @@ export async function workspace({ place, samples, say }) {
   return { rows, rounds };
 }
 
-/** A workspace as they are: a repository, instructions for agents, a package, and packages of others. */
+/** Creates a typical workspace: a repository, instructions for agents, a package, and its dependencies. */
 function project(folder, folders) {
   const files = {
     "CLAUDE.md": "Use tabs.\n",

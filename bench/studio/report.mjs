@@ -4,7 +4,7 @@ const COLUMNS = [["median", ({ value, unit }) => `${value.toFixed(unit === "MB" 
 
 export function asText(result) {
   const { load, rounds, rows, sizes } = result;
-  const head = `The page of skillet studio: start with ${sizes.start} skills, page with ${sizes.page}. ${machine()}, load ${load.toFixed(2)} before.`;
+  const head = `The page of skillet studio: start with ${sizes.start} skills, page with ${sizes.page}. ${machine()}, load ${load.toFixed(2)} at the start.`;
   return `${[head, table(`${rounds} interleaved rounds`, COLUMNS, rows), goalLines(judge(result))].join("\n\n")}\n`;
 }
 
@@ -12,7 +12,7 @@ export function asJson(result) {
   return { node: process.versions.node, ...result, goals: judge(result) };
 }
 
-/** Ratios of what was measured side by side. */
+/** Judges the goals as ratios of interleaved measurements. */
 function judge({ rows }) {
   const getValue = (name) => rows.find((row) => row.name === name).value;
   const ratio = (text, name, base, most) => {

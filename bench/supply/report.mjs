@@ -4,7 +4,7 @@ const COLUMNS = ["ms", "p95", "least"].map((key) => [key === "ms" ? "median" : k
 
 export function asText(result) {
   const { load, rows, skills } = result;
-  const head = `Adding, verifying and scanning skills. ${machine()}, load ${load.toFixed(2)} before.`;
+  const head = `Adding, verifying and scanning skills. ${machine()}, load ${load.toFixed(2)} at the start.`;
   return `${[head, table(`${skills} skills of 4 files, whole commands, ms`, COLUMNS, rows), goalLines(judge(result))].join("\n\n")}\n`;
 }
 

@@ -5,7 +5,7 @@ import { environment } from "../contenders.mjs";
 export const SKILL = "hello";
 const TEXT = `---\nname: ${SKILL}\ndescription: Says hello. For measuring what using a skill costs.\n---\nSay hello.\n`;
 
-/** An environment with a home of its own: a skill, and a configuration that names the model, where there is one. */
+/** Creates an environment with its own home: a skill, and a configuration that names the model, if there is one. */
 export function makeHome(place, name, url) {
   const home = join(place, name);
   const folder = join(home, "skills", SKILL);

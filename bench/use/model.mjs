@@ -4,8 +4,8 @@ export const TOOL = "tick";
 const USAGE = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
 
 /**
- * A language model that answers at once, on the loopback interface, in the words of OpenAI's chat completions: it calls a tool
- * as often as it is told to, and then says that it is done.
+ * Starts a language model that answers immediately, on the loopback interface, with OpenAI's chat completions. It calls a tool
+ * a set number of times, and then answers that it is done.
  */
 export async function openModel() {
   let calls = 0;
@@ -21,11 +21,11 @@ export async function openModel() {
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
     url: `http://127.0.0.1:${server.address().port}/v1`,
-    /** What it says from now on. */
+    /** Sets the number of tool calls before the final answer. */
     willCall(times) {
       calls = times;
     },
-    /** Resolves with the time when it is next asked. */
+    /** Resolves with the time of the next request. */
     nextAsked: () =>
       new Promise((resolve) => {
         asked = () => resolve(performance.now());

@@ -1,9 +1,9 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { jsonSchema, streamText } from "ai";
 
-/** The requests of a run once more, the same bytes one after the other, without skillet. Each gives when its answers had come. */
+/** Repeats the requests of a run without skillet, byte for byte, one after the other. Each returns the times of its answers. */
 export const replays = {
-  /** What anybody pays who asks through the AI SDK. All that can be made before is made before. */
+  /** The cost of any request through the AI SDK. Everything that can be prepared is built beforehand. */
   async streamText({ instructions, messages, tools }, url) {
     const model = createOpenAICompatible({ name: "bench", baseURL: url, includeUsage: true })("bench");
     const all = messages.map(asModelMessage);
@@ -39,7 +39,7 @@ export const replays = {
   },
 };
 
-/** Two messages a step, after the first that began it. */
+/** Two messages per step, after the first message. */
 async function timed(all, ask) {
   const times = [];
   for (let length = 1; length <= all.length; length += 2) {

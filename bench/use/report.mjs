@@ -13,8 +13,8 @@ const MEMORY = [
 export function asText(result) {
   const { load, starts, steps, memory } = result;
   const parts = [
-    `Using skills. ${machine()}, load ${load.toFixed(2)} before.`,
-    table("From the start of a process to its end, or until it asks its model, ms", STARTS, starts),
+    `Using skills. ${machine()}, load ${load.toFixed(2)} at the start.`,
+    table("From the start of a process to its end, or until its first request to the model, ms", STARTS, starts),
     table(`A step of a run of ${steps.count}, ms`, STEPS, steps.rows),
     ...memory.map(memoryText),
     goalLines(judge(result)),
@@ -27,7 +27,7 @@ export function asJson(result) {
 }
 
 function memoryText({ name, rows, after }) {
-  const title = `What a run holds, ${name}; ${after.toFixed(2)} MB after it`;
+  const title = `Heap of a run, ${name}; ${after.toFixed(2)} MB after it`;
   return table(
     title,
     MEMORY,

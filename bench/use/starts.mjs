@@ -8,7 +8,7 @@ const node = process.execPath;
 const root = join(import.meta.dirname, "..", "..");
 const PROVIDER = "@ai-sdk/openai-compatible";
 
-/** Whole commands, and for `skillet run` also the time until its model is asked. `before` is another checkout to compare with. */
+/** Measures whole commands, and for `skillet run` also the time until the first request. `before` is another checkout for comparison. */
 export async function starts({ place, model, samples, before, say }) {
   const asking = makeHome(place, "asking", model.url);
   const plain = makeHome(place, "plain");
@@ -17,7 +17,7 @@ export async function starts({ place, model, samples, before, say }) {
   const whole = (name, args, given = plain) => ({ name, sample: () => ended({ args, ...given }) });
   const lists = (name, at) => {
     const { env, ...home } = makeHome(place, name);
-    // Without the shipped skills, of which another checkout has others.
+    // Without the shipped skills, which differ between checkouts.
     return whole(name, [own(at), "list"], { ...home, env: { ...env, SKILLS_DIR: plain.cwd } });
   };
   const use = { args: [own(root), "run", SKILL, "say hello"], ...asking };
@@ -55,7 +55,7 @@ async function asked(command, model) {
   return at - start;
 }
 
-/** From the start of a process to its end. The model answers in this one meanwhile, so nothing here may block. */
+/** Measures the time from the start of a process to its end. The model runs in this process, so nothing here may block. */
 function ended({ args, cwd, env }) {
   const start = performance.now();
   const child = spawn(node, args, { cwd, env, stdio: ["ignore", "ignore", "pipe"] });

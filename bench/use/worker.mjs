@@ -1,4 +1,4 @@
-// A process that uses the library as a host would, and does what its parent asks: one message, one answer.
+// A process that uses the library as a host would, and runs the tasks of its parent: one message, one answer.
 import { setTimeout } from "node:timers/promises";
 import { parts } from "../sandbox/library.mjs";
 import { SKILL } from "./home.mjs";
@@ -6,20 +6,20 @@ import { TOOL } from "./model.mjs";
 import { replays } from "./replays.mjs";
 
 const MEGABYTE = 2 ** 20;
-/** How often what was said is held once more to see what that takes. */
+/** Number of copies of the messages, which are made to measure their size. */
 const COPIES = 10;
 let opened;
 let recorded;
 
 const TASKS = {
-  /** Milliseconds a step, from the end of the first to that of the last. */
+  /** Returns milliseconds per step, from the end of the first step to the end of the last. */
   async steps({ way, count, url }) {
     if (way === "skillet") return perStep(await use({ count, isIterated: true }));
     if (way === "skillet, no HTTP") return perStep(await use({ count, isIterated: true, model: instant(count) }));
     recorded ??= await record(count);
     return perStep(await replays[way](recorded, url));
   },
-  /** What V8 holds at some steps, after what nobody needs is gone, and how much of it is what was said. */
+  /** Returns V8's heap at some steps, after garbage collection, and the share of the messages. */
   async memory({ marks, isIterated }) {
     const rows = [];
     const onStep = async (step, messages) => {
@@ -34,7 +34,7 @@ const TASKS = {
   },
 };
 
-/** One run of so many calls of a tool. Gives when each step ended, and the request that was sent last. */
+/** Runs a skill with this number of tool calls. Returns the end times of the steps, and the last request. */
 async function use({ count, isIterated, model, onStep }) {
   opened ??= await open();
   const { discover, useSkill, resolveModel } = opened;
@@ -78,13 +78,13 @@ async function open() {
   return parts("config/discover.js", "agent/run/use-skill.js", "agent/models/resolve-model.js");
 }
 
-/** What a run sends, to be sent once more without it. */
+/** Records the requests of a run, for the replays. */
 async function record(count) {
   const { last } = await use({ count, isIterated: true });
   return { ...last, messages: [...last.messages], count };
 }
 
-/** A model that is no server: what is left is what skillet itself takes. */
+/** Returns a model without a server, to measure the time of skillet alone. */
 function instant(count) {
   let left = count;
   const usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };

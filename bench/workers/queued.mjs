@@ -1,5 +1,5 @@
-// What `bench/workers.mjs` measures with worker processes: throughput beside processes with the journal in files, the memory of a run, and
-// the time until the runs of a killed worker continue elsewhere.
+// The measurements of `bench/workers.mjs` with worker processes: throughput compared with processes with the journal in files, the memory of
+// a run, and the time until another worker continues the runs of a killed one.
 import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
