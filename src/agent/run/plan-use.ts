@@ -4,7 +4,6 @@ import type { Problem } from "../../errors/problem.ts";
 import { listDeclaredVariables, type Skill } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
 import { expandToolNames, isOtherClientTool, resolveEntryTool, toDottedToolName } from "../../skill/tool-names.ts";
-import { mapAsync } from "../../util/sequential.ts";
 import { estimateTokens, findNearest, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findInstructionCommands, RUNBOOK_NAME } from "../models/runbook.ts";
@@ -240,7 +239,7 @@ export async function warnMissingTools(skill: Skill, host: Host): Promise<Proble
   const { allowed } = skill.manifest.tools;
   const isMissing = (entry: string) =>
     resolveEntryTool(entry) !== "*" && !isOtherClientTool(entry) && !canProvideTool(entry, host, skill);
-  const warnings = await mapAsync(allowed.filter(isMissing), async (entry): Promise<Problem | Problem[]> => {
+  const findWarning = async (entry: string): Promise<Problem | Problem[]> => {
     const isClosed =
       resolveEntryTool(entry) === "web_fetch" && host.hasBuiltInTools !== false && !isToolDisabled("web_fetch", host);
     if (isClosed) return await warnClosedNetwork(skill);
@@ -254,8 +253,8 @@ export async function warnMissingTools(skill: Skill, host: Host): Promise<Proble
       message: `Skill '${skill.name}' lists ${sanitizeLine(entry, 64)}, which is not available`,
       fix: !isOurs && meant ? `did you mean ${meant}?` : formatToolFix(resolveEntryTool(entry), host, skill),
     };
-  });
-  return warnings.flat();
+  };
+  return (await Promise.all(allowed.filter(isMissing).map(findWarning))).flat();
 }
 
 /** Warns about tools under `allowed_tools` that match no available tool and would be dropped silently. */
@@ -327,12 +326,12 @@ export function isWebFetch(entry: string): boolean {
 }
 
 async function readScriptTexts(skill: Skill): Promise<string[]> {
-  const texts = await mapAsync(await listSkillScripts(skill), async ({ path }) => {
+  const readText = async ({ path }: { path: string }) => {
     try {
       return [Buffer.from(await skill.read(path)).toString()];
     } catch {
       return []; // The file is gone; a run reports it.
     }
-  });
-  return texts.flat();
+  };
+  return (await Promise.all((await listSkillScripts(skill)).map(readText))).flat();
 }
