@@ -5,6 +5,7 @@ import { SkillError } from "../../errors/problem.ts";
 import type { Credential, Vault, VaultEntry } from "../../host/capability-contract.ts";
 import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import type { Database, DatabaseRow } from "./database.ts";
+import { isSealed, type Sealer } from "./sealer.ts";
 
 /**
  * Creates the vault in Postgres, which several machines share. Its boxes are encrypted with the seal key, which is not in the database: without
@@ -20,7 +21,7 @@ export function createPostgresVault(database: Database): Vault {
       values: [sealer.seal(KEY_CONTEXT, "skillet")],
     });
     const [row] = await database.query("select box from skillet.vault_key");
-    sealer.unseal(KEY_CONTEXT, String(row?.["box"]));
+    openBox(sealer, KEY_CONTEXT, row);
   };
   const listRows = async (namespace?: string) => {
     const text = "select * from skillet.credentials where $1::text is null or namespace = $1 order by at, seq";
@@ -31,8 +32,7 @@ export function createPostgresVault(database: Database): Vault {
       ({ entry }) => matchesAccount(entry, namespace, { user, account }) && matchesOrigin(entry, origin),
     );
   const open = ({ row, entry }: { row: DatabaseRow; entry: VaultEntry }): Credential => {
-    if (!sealer.hasKey) throw createKeylessError();
-    const secret = JSON.parse(sealer.unseal(toCredentialContext(entry), String(row["box"]))) as JsonObject;
+    const secret = JSON.parse(openBox(sealer, toCredentialContext(entry), row)) as JsonObject;
     const { account, scopes, expiresAt } = entry;
     return { account, secret, scopes, ...omitUndefined({ expiresAt }) };
   };
@@ -42,9 +42,7 @@ export function createPostgresVault(database: Database): Vault {
     return row;
   };
   const openPending = (id: string, row: DatabaseRow | undefined): JsonObject | undefined => {
-    if (!row) return undefined;
-    if (!sealer.hasKey) throw createKeylessError();
-    return JSON.parse(sealer.unseal(toPendingContext(id), String(row["box"])));
+    return row && JSON.parse(openBox(sealer, toPendingContext(id), row));
   };
   const put = async (id: string, value: JsonObject, seconds: number, isReplaced: boolean): Promise<boolean> => {
     await requireKey();
@@ -126,6 +124,15 @@ export function createPostgresVault(database: Database): Vault {
 }
 
 const RENEWAL_POLL_MS = 100;
+
+/** Decrypts the box of a row. The vault writes no text without a key, so one that is there was planted in the database. */
+function openBox(sealer: Sealer, context: string, row: DatabaseRow | undefined): string {
+  if (!sealer.hasKey) throw createKeylessError();
+  const box = String(row?.["box"]);
+  if (!isSealed(box)) throw createPlantedError();
+  return sealer.unseal(context, box);
+}
+
 const KEY_CONTEXT = "vault key";
 
 function toEntry(row: DatabaseRow): VaultEntry {
@@ -151,5 +158,12 @@ function createKeylessError(): SkillError {
   return new SkillError("engine-sealed", {
     message: "The credentials of all machines are encrypted in the database, and no seal key is configured here",
     fix: "set engine.seal_key of config.toml to the key of the other machines, or to a new one of at least 32 characters",
+  });
+}
+
+function createPlantedError(): SkillError {
+  return new SkillError("engine-sealed", {
+    message: "Cannot read what the database stores: a credential is not encrypted, so another program wrote it",
+    fix: "find out who writes to the database, delete the row, then sign in again",
   });
 }

@@ -155,6 +155,14 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     expect(JSON.stringify(rows)).not.toContain("t-0123456789");
     await database.query("update skillet.credentials set account = 'eve@example.com'");
     await expect(there?.get("mail", { user: "" })).rejects.toMatchObject({ code: "engine-sealed" });
+    // A text without a key, which runs from before the key may have, is never a credential.
+    await database.query(`update skillet.credentials set box = '{"token":"of-eve"}'`);
+    await expect(there?.get("mail", { user: "" })).rejects.toMatchObject({ code: "engine-sealed" });
+    await there?.put("flow", { verifier: "v" }, 60);
+    await database.query("update skillet.pending set box = '{}'");
+    await expect(there?.peek("flow")).rejects.toMatchObject({ code: "engine-sealed" });
+    await database.query("update skillet.vault_key set box = 'skillet'");
+    await expect(other?.set("mail", "", credential)).rejects.toMatchObject({ code: "engine-sealed" });
     await engine.close();
   });
 
