@@ -94,7 +94,7 @@ async function buildLibrary() {
   });
 }
 
-/** Builds the thread of toolsets, and returns its code. */
+/** Builds the toolset thread, and returns its code. */
 async function buildToolsetWorker() {
   const { outputFiles } = await build({
     format: "cjs",
@@ -124,7 +124,7 @@ require("./toolset-code.cjs");
   return outputFiles[0].text;
 }
 
-/** In the thread, skillet's own modules have no file. */
+/** In the thread, skillet's modules have no file. */
 function useBundledModules() {
   const path = join(root, "src/agent/toolsets/bundled-modules.ts");
   return {
@@ -156,7 +156,7 @@ async function buildCommand() {
     },
     plugins: [importStartFirst(), evaluateYamlLater(`./${YAML_FILE}`), omitChildProcess()],
   });
-  // A file of its own: Node's compile cache keeps what it compiled of a whole file, and a start seldom needs this part.
+  // A separate file: Node's compile cache keeps what it compiled of a whole file, and a start seldom needs this part.
   await build({ format: "cjs", entryPoints: ["js-yaml"], outfile: `dist/cli/${YAML_FILE}` });
   for (const { path, text } of outputFiles) {
     const { code } = await esbuild.transform(text, {

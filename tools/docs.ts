@@ -1,4 +1,4 @@
-// Writes the pages that are made from the program itself. `npm run docs` writes them, a test compares them.
+// Writes the pages that are generated from the program. `npm run docs` writes them, a test compares them.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { benchmarkFiles } from "./docs/benchmark-page.ts";

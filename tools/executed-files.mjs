@@ -1,7 +1,7 @@
 // Prints which source files a command executes, from the sources and by V8's coverage:
 //   node tools/executed-files.mjs [--list] run host-report --model runbook
-// A file counts as executed if one of its functions ran, apart from the code that its import runs. The command has a home and a
-// workspace of its own. Also prints the functions between the use of a skill and the first process that one of its tools starts.
+// A file counts as executed if one of its functions ran, apart from the code that its import runs. The command has its own home and
+// workspace. Also prints the functions between the use of a skill and the first process that one of its tools starts.
 import "./pinned-node.mjs";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// The gate: `npm test` runs all of its tiers, `npm run test:fast`, `test:process` and `test:system` one of them, and `npm run test:long` what
-// takes too long for it. The last line is the count.
+// The gate: `npm test` runs all of its tiers, `npm run test:fast`, `test:process` and `test:system` one of them, and `npm run test:long` the
+// tests that take too long for it. The last line is the count.
 import "./pinned-node.mjs";
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";

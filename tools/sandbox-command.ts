@@ -20,7 +20,7 @@ export async function bundleSandboxCommand(): Promise<string> {
   return outputFiles[0]?.text ?? "";
 }
 
-/** Writes it to dist/, where the sources read it. Tests call it before they start. */
+/** Writes it to dist/, from which the sources read it. Tests call it before they start. */
 export default async function writeSandboxCommand(): Promise<void> {
   const code = await bundleSandboxCommand();
   mkdirSync(join(root, "dist"), { recursive: true });

@@ -37,7 +37,7 @@ export async function screens({ usesClaudeCode = false } = {}): Promise<Record<s
 
 async function pictureOf(scene: Scene): Promise<string> {
   const place = mkdtempSync(join(tmpdir(), "skillet-screens-"));
-  chmodSync(place, 0o755); // Code of skills is not root, and has to come as far as the workspace.
+  chmodSync(place, 0o755); // Skill code does not run as root, and needs access to the workspace.
   const home = join(place, "you");
   let close: (() => void) | undefined;
   try {

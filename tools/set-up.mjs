@@ -1,16 +1,16 @@
-// Puts in place what the machine lacks, as `skillet doctor --fix` does: `npm start` and `npm test` begin with it.
-/** How many lines of a command that failed are shown: the last ones say why. */
+// Installs missing programs, as `skillet doctor --fix` does: `npm start` and `npm test` begin with it.
+/** Number of printed lines of a failed command: the last ones have the reason. */
 const LAST_LINES = 6;
 
-/** What running a skill needs. Building the packages that one declares needs more. */
+/** The programs that running a skill needs. Building the packages that a skill declares needs more. */
 export const TO_RUN = ["bwrap", "prlimit"];
 
 /**
- * Installs what is missing of these programs, all when left out. Says nothing where nothing is. Contract: false when something is still
- * missing, which has been said.
+ * Installs the missing ones of these programs. Defaults to all programs. Prints nothing if none is missing. Contract: returns false if one
+ * is still missing, after printing it.
  */
 export async function setUp(programs) {
-  // Elsewhere sandboxes are the system's own, or a container's.
+  // Other systems use their own sandboxes, or a container.
   if (process.platform !== "linux") return true;
   const { applyHostToolFix, planHostToolFix, detectMachine, listHostTools } = await import(
     "../build/sandbox/host-tools.js"

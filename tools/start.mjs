@@ -1,4 +1,4 @@
-// `npm start`: installs what the machine lacks, lists the skills, runs one of them, and prints the next commands. Arguments after
+// `npm start`: installs missing programs, lists the skills, runs one of them, and prints the next commands. Arguments after
 // `npm start --` are passed to the program instead.
 import { spawnSync } from "node:child_process";
 import { dirname, join } from "node:path";

@@ -25,7 +25,7 @@ const VIEWS: Readonly<Record<string, string>> = {
   health: "/health",
 };
 
-/** What a view shows last. */
+/** The last element that a view shows. */
 const READY: Readonly<Record<string, string>> = {
   skills: ".row .figure",
   skill: ".prose",

@@ -1,4 +1,4 @@
-// Installs what tests need and `npm ci` does not install: `npm test` does it for its tiers, `node tools/test-packages.mjs TIER …` alone.
+// Installs test dependencies that `npm ci` does not install: `npm test` does it for its tiers, `node tools/test-packages.mjs TIER …` alone.
 import { spawn } from "node:child_process";
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -82,7 +82,7 @@ const PACKAGES = [
 
 const tests = join(dirname(fileURLToPath(import.meta.url)), "..", "test");
 
-// Nothing of the packages runs while they are installed. Without a network, npm fails at once and not after a minute.
+// No install scripts run. Without a network, npm fails immediately, not after a minute.
 const NPM = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"];
 const NPM_OUTPUT = ["--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"];
 const APT = ["apt-get", "-qq", "-y", "-o", "DPkg::Lock::Timeout=300"];
@@ -90,7 +90,7 @@ const APT = ["apt-get", "-qq", "-y", "-o", "DPkg::Lock::Timeout=300"];
 /** How many lines of a command that failed are printed: the last ones have the reason. */
 const LAST_LINES = 6;
 
-/** Installs what the tests of these tiers need, and prints it before. Resolves to the rows that could not be installed, which is printed. */
+/** Prints and installs the dependencies of these tiers. Prints the rows that could not be installed, and resolves to them. */
 export async function installTestPackages(tiers) {
   const rows = PACKAGES.filter((row) => row.tiers.some((tier) => tiers.includes(tier)));
   const missing = rows.filter((row) => (row.debian === undefined || hasApt) && !isInstalled(row));

@@ -4,7 +4,7 @@ import { openHome, skillet, skilletCommand, writeFile } from "./home.mjs";
 import { modelServer } from "./models/server.mjs";
 import { runProgram } from "./process.mjs";
 
-/** Only the instructions of the skill say it. */
+/** The answer, which only the instructions of the skill contain. */
 const MARK = "marigold";
 const LISTED = "Adds up the lines of ledgers.";
 const SKILL = `---
@@ -29,14 +29,14 @@ cases:
 `;
 const LETTERS = "---\nname: letters\ndescription: Writes letters to customers.\n---\n\nWrite a letter.\n";
 
-/** A prompt for which the model uses the skill, one for which it does not, and one that the skill is not for. */
+/** A prompt for which the model uses the skill, one for which it misses the skill, and an unrelated one. */
 const PROMPTS = [
   "What does the ledger in sales.csv add up to?",
   "Guess what the ledger of March adds up to.",
   "Good morning.",
 ];
 
-/** How a model reads a skill with the tools of each client. */
+/** The tool call that reads a skill, by client. */
 const SKILL_CALLS = {
   Skill: { skill: "sums" },
   activate_skill: { name: "sums" },
@@ -56,13 +56,13 @@ function answerBySkill() {
       if (results.length > 0)
         return { text: text.includes(MARK) ? `The total is ${MARK}.` : "The skill was not shown." };
       const tool = tools.find(({ name }) => name in SKILL_CALLS);
-      // Titles and the like are asked for on the side.
+      // Side requests, such as one for a title.
       return tool ? { call: { id: "call_1", tool, input: SKILL_CALLS[tool.name] } } : { text: "A title" };
     },
   };
 }
 
-/** Lets a client do graded tasks as an arm of `skillet eval --agent`, with and without the skill. */
+/** Runs a client on graded tasks as an arm of `skillet eval --agent`, with and without the skill. */
 export async function measureAgent(client) {
   if (!client.agent) return { problems: [] };
   const home = openHome(client.name, {
@@ -95,7 +95,7 @@ export async function measureAgent(client) {
   }
 }
 
-/** Lets a client use a skill, miss it and not need it, and compares what `skillet mine` reads in its transcripts. */
+/** Runs a client that uses a skill, misses it and does not need it, and checks the report of `skillet mine` on its transcripts. */
 export async function measureTranscripts(client) {
   if (!client.transcripts) return { problems: [] };
   const home = openHome(client.name, {
@@ -128,7 +128,7 @@ export async function measureTranscripts(client) {
   }
 }
 
-/** Returns the transcripts in the order of their times, reduced, and without the folder of this run. */
+/** Returns the transcripts in chronological order, reduced, and without the folder of this run. */
 function readTranscripts(folder, home) {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith(".jsonl"))
@@ -137,7 +137,7 @@ function readTranscripts(folder, home) {
     .map(reduceTranscript);
 }
 
-/** Leaves out the lines with the client's own prompts, and from its lists of skills all but those of this test. */
+/** Removes the lines with the client's built-in prompts, and all skills that are not part of this test from its lists. */
 function reduceTranscript(text) {
   const lines = text.split("\n").filter((line) => line !== "" && isConversation(JSON.parse(line)));
   return lines.map((line) => `${JSON.stringify(mapTexts(JSON.parse(line), reduceText))}\n`).join("");
@@ -172,7 +172,7 @@ function close(home, { problems: found, ...measured }) {
   return { ...measured, problems };
 }
 
-/** Writes a program that puts settings into the home of its trial before it starts the agent. */
+/** Writes a program that adds settings to the home of its trial and then starts the agent. */
 function wrapProgram(file, program, settings) {
   const lines = Object.entries(settings).map(
     ([path, text]) => `mkdir -p ~/${dirname(path)} && printf %s '${text}' > ~/${path}`,

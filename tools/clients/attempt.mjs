@@ -7,10 +7,10 @@ import { converse, DONE } from "./models/conversation.mjs";
 import { modelServer } from "./models/server.mjs";
 import { endProcess, runProgram } from "./process.mjs";
 
-/** How long a server may take to end after its client. */
+/** Maximum time in ms for a server to end after its client. */
 const GRACE = 2_000;
 
-/** Lets a client have the whole conversation. Contract: its processes are gone afterwards, and its folder, unless something was wrong. */
+/** Runs the whole conversation with a client. Contract: afterwards its processes have ended, and its folder is removed unless a problem was found. */
 export async function attempt(client) {
   const home = openCorpusHome(client.name);
   const conversation = converse();
@@ -23,7 +23,7 @@ export async function attempt(client) {
     const { command, env } = client.start({ path: home.path, url: model.url });
     const ended = await runProgram(command, {
       cwd: home.workspace,
-      // Whoever heeds a proxy reaches nothing but this machine.
+      // A client that uses the proxy reaches only this machine.
       env: { ...home.env, HTTP_PROXY: model.url, HTTPS_PROXY: model.url, NO_PROXY: "127.0.0.1,localhost", ...env },
       // A server that outlives its client is a finding.
       isGroupKept: true,

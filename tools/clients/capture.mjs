@@ -2,7 +2,7 @@ import { setUp } from "./clients.mjs";
 import { modelServer } from "./models/server.mjs";
 import { runProgram } from "./process.mjs";
 
-/** What the model answers to every request of a captured prompt. */
+/** The model's answer to every request of a captured prompt. */
 const ANSWER = "Done.";
 
 /**

@@ -1,4 +1,4 @@
-// Claude Code, as a program starts it that uses the Agent SDK: claude-agent.mjs FILE_WITH_SERVERS PROMPT
+// Starts Claude Code as a program with the Agent SDK does: claude-agent.mjs FILE_WITH_SERVERS PROMPT
 import { readFileSync } from "node:fs";
 import { query } from "@anthropic-ai/claude-agent-sdk";
 
@@ -10,7 +10,7 @@ const conversation = query({
   options: {
     mcpServers,
     settingSources: [],
-    // All tools of the server, and none else: nobody is there to be asked.
+    // Allows only the tools of the server: the run is non-interactive.
     permissionMode: "dontAsk",
     allowedTools: Object.keys(mcpServers).map((name) => `mcp__${name}`),
     model: "claude-sonnet-4-5",

@@ -8,12 +8,12 @@ import { responses } from "./models/responses.mjs";
 const installed = join(import.meta.dirname, "node_modules");
 
 const PROMPT = "Greet Ada: list the skills, load the one that greets, and call its tool.";
-/** No provider knows it: nothing but the model here is to be asked. */
+/** A key that no provider knows: requests must reach only the local model. */
 const KEY = "key-of-nobody";
 
 /**
- * One row per client: its package, the protocol of its model, the file that `skillet connect` puts the server into, what has to be there
- * too (`more`), and how it is started without a user: for the scripted conversation (`start`), and for one prompt (`ask`).
+ * One row per client: its package, the protocol of its model, the file that `skillet connect` writes the server to, additional
+ * settings (`more`), and its non-interactive start: for the scripted conversation (`start`), and for one prompt (`ask`).
  */
 export const CLIENTS = [
   {
@@ -44,7 +44,7 @@ export const CLIENTS = [
   {
     name: "codex",
     package: "@openai/codex",
-    // Without it, `codex exec` refuses every tool that does more than read.
+    // Without it, `codex exec` refuses every tool that is not read-only.
     connectOptions: ["--approve-tools"],
     protocol: responses,
     config: ".codex/config.toml",
@@ -78,7 +78,7 @@ enabled = false
     ask: ({ prompt }) => ({
       command: [
         ...[process.execPath, join(installed, ".bin", "codex"), "exec", "--json", "--skip-git-repo-check"],
-        // A hook that was not trusted by hand is skipped silently.
+        // A hook that the user has not trusted is skipped silently.
         ...["--dangerously-bypass-hook-trust", prompt],
       ],
       env: { LOOPBACK_KEY: KEY },
@@ -86,7 +86,7 @@ enabled = false
     agent: (url) => ({
       command: [
         ...[join(installed, ".bin", "codex"), "exec", "--json", "--skip-git-repo-check"],
-        // A test machine may not have what its sandbox needs.
+        // A test machine may not have the requirements of its sandbox.
         ...["--dangerously-bypass-approvals-and-sandbox", "-c", "model=gpt-5", "-c", "model_provider=loopback"],
         ...["-c", `model_providers.loopback=${loopback(url, "OPENAI_API_KEY")}`, "{prompt}"],
       ],
@@ -124,7 +124,7 @@ enabled = false
         ...["--output-format", "json", "--prompt", "{prompt}"],
       ],
       env: { GEMINI_API_KEY: KEY, GOOGLE_GEMINI_BASE_URL: url },
-      // With another base URL, it takes the key only if its settings say so.
+      // With another base URL, it uses the key only if its settings request that.
       settings: { ".gemini/settings.json": '{ "security": { "auth": { "selectedType": "gemini-api-key" } } }' },
     }),
   },
@@ -184,7 +184,7 @@ function copilot({ url, prompt }) {
   };
 }
 
-/** Writes what makes a client ask the model here into its configuration, next to what is there. A home may be used several times. */
+/** Adds the local model to a client's configuration, and keeps the other settings. A home may be used several times. */
 export function setUp({ config, more }, home, url) {
   const file = join(home.path, config);
   home.configured ??= existsSync(file) ? readFileSync(file, "utf8") : config.endsWith(".toml") ? "" : "{}";
@@ -192,12 +192,12 @@ export function setUp({ config, more }, home, url) {
   writeFileSync(file, more(home.configured, url));
 }
 
-/** A provider of models, as an inline table of TOML. */
+/** Formats a model provider as an inline table of TOML. */
 function loopback(url, key) {
   return `{name="loopback",base_url="${url}/v1",wire_api="responses",env_key="${key}"}`;
 }
 
-/** The program of Claude Code is in the package of the platform. */
+/** Returns the program of Claude Code, which is in the package of the platform. */
 function claude() {
   const name = `claude-agent-sdk-${process.platform}-${process.arch}`;
   const paths = ["", "-musl"].map((kind) => join(installed, "@anthropic-ai", name + kind, "claude"));
@@ -208,7 +208,7 @@ function inJson(more) {
   return (text, url) => JSON.stringify({ ...JSON.parse(text), ...more(url) }, null, 2);
 }
 
-/** Its launcher is made by an install script, and none is run: the program lies in the package of the platform. */
+/** Returns its program in the package of the platform: an install script would create the launcher, but none runs. */
 function opencode() {
   const [platform, program] =
     process.platform === "win32" ? ["windows", "opencode.exe"] : [process.platform, "opencode"];

@@ -6,7 +6,7 @@ import { plain } from "./measure.mjs";
 const CUE = "Use when the harbor logbook has to be reconciled.";
 const FILLER = "Reads the logbook of a harbor and compares each arrival with the berth plan. ";
 
-/** Skills with what clients treat differently, and a word by which each is found in a request. */
+/** Skills with features that clients treat differently, and a unique word that finds each in a request. */
 export const SPECIAL = {
   "cue-apart": { more: `when_to_use: ${CUE.replace("harbor", "cue-apart")}`, description: "Zqcue reconciles logbooks" },
   "long-one": { more: "", description: `Zqlong. ${FILLER.repeat(22)}${CUE}` },
@@ -14,10 +14,10 @@ export const SPECIAL = {
   Upper_Case: { more: "", description: "Zqupper has capitals in its name" },
 };
 
-/** What each client does with them, once they are exported. */
+/** Clients that hide a skill with `disable-model-invocation: true`. */
 const HIDES_QUIET = new Set(["claude", "codex", "copilot"]);
 
-/** Exports the special skills to a client, and returns the lines of its first request that are about them. */
+/** Exports the special skills to a client, and returns the lines of its first request that mention them. */
 export async function measureExports(client) {
   const files = Object.entries(SPECIAL).map(([name, { description, more }]) => [
     `.skillet/skills/${name}/SKILL.md`,

@@ -5,13 +5,13 @@ import { capture, textsIn } from "./capture.mjs";
 import { openHome, writeFile } from "./home.mjs";
 import { runProgram } from "./process.mjs";
 
-/** Where the canaries of a project are: the folder in which a client starts, one above it, and the root of the repository. */
+/** The folders of a project with canaries: the start folder of a client, one above it, and the root of the repository. */
 const PROJECT = { start: "repo/packages/app", above: "repo/packages", root: "repo" };
 
-/** Folders that are no row of the table, and who is known to read them. */
+/** Folders that are not in the table, with the clients that read them. */
 const EXTRA = [
   { id: "gemini-extension", folder: ".gemini/extensions/extra/skills", readers: ["gemini"] },
-  // Each client with plugins installs it by its own command.
+  // Each client with plugins installs it with its own command.
   { id: "plugin", folder: "market/extra/skills", readers: ["claude", "codex", "copilot"] },
   { id: "category", folder: ".agents/skills/category", readers: ["codex", "opencode", "copilot"] },
   { id: "claude-category", folder: ".claude/skills/category", readers: ["opencode"] },
@@ -31,7 +31,7 @@ const EXTRA_FILES = {
   "market/extra/.claude-plugin/plugin.json": { name: "extra", version: "1.0.0", description: "For tests" },
 };
 
-/** Parts of the table of folders that no run here can show, and why. */
+/** Parts of the folder table that these runs cannot test, with the reasons. */
 export const UNTRIED = {
   cursor: "Cursor is not a program of npm; its row is from its source",
   managed: "/etc/claude-code belongs to the machine's administrator, and a test does not write there",
@@ -40,8 +40,8 @@ export const UNTRIED = {
 };
 
 /**
- * Puts a skill with its own word into every folder, starts the client once in a package of a repository, and returns which of them its first
- * request has, next to what the table of folders says.
+ * Puts a skill with a unique word into every folder, and starts the client once in a package of a repository. Returns which of the words its
+ * first request contains, and which the folder table expects.
  */
 export async function measureFolders(client) {
   const home = openHome(`${client.name}-folders`);
@@ -73,7 +73,7 @@ export async function measureFolders(client) {
   return { rows, problems };
 }
 
-/** No part of any other canary's word. */
+/** Returns the canary's word, which is not part of another one. */
 const word = (id) => `zq${id.replaceAll("-", "")}qz`;
 
 function allCanaries(home) {
@@ -103,5 +103,5 @@ function allCanaries(home) {
   return [...user, ...project, ...extra];
 }
 
-/** Clients that read a project's folders where they start, and none above. */
+/** Clients that read a project's folders only in their start folder. */
 const READS_START_ONLY = new Set(["gemini"]);

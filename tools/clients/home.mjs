@@ -6,7 +6,7 @@ import { corpusFiles } from "./corpus/skills.mjs";
 
 const program = join(import.meta.dirname, "..", "..", "bin", "skillet.cjs");
 
-/** Makes a home folder with nothing in it but these files, and a folder to work in. */
+/** Creates a home folder with only these files, and a working folder. */
 export function openHome(name, files = {}) {
   const path = realpathSync(mkdtempSync(join(tmpdir(), `skillet-${name}-`)));
   for (const [file, text] of Object.entries(files)) writeFile(join(path, file), text);
@@ -22,7 +22,7 @@ export function openHome(name, files = {}) {
   return { path, workspace, env };
 }
 
-/** Makes a home folder with the corpus as the user's own skills. */
+/** Creates a home folder with the corpus as the user's skills. */
 export function openCorpusHome(name) {
   const files = Object.entries(corpusFiles()).map(([path, text]) => [`.skillet/skills/${path}`, text]);
   return openHome(name, Object.fromEntries(files));
@@ -46,7 +46,7 @@ export function connect(home, { name, connectOptions = [] }) {
   skillet(home, "connect", name, "--yes", ...connectOptions);
 }
 
-/** Puts a program between the client and the server that writes down what both say. */
+/** Puts a program between the client and the server that records all messages. */
 export function listen({ path }, { name, config }) {
   const file = join(path, config);
   const text = readFileSync(file, "utf8");

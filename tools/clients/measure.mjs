@@ -4,10 +4,10 @@ import { QUERIES, UNRELATED } from "./corpus/queries.mjs";
 import { ROWS } from "./corpus/skills.mjs";
 import { connect, openCorpusHome, skillet } from "./home.mjs";
 
-/** Says nothing about any skill. */
+/** A prompt that matches no skill. */
 const NEUTRAL = "ok";
 
-/** Counts what the client's own listing shows of the corpus, as copies that `skillet export` writes. */
+/** Counts the names and descriptions in the client's listing of the corpus, with copies from `skillet export`. */
 export async function measureCopies(client) {
   const home = openCorpusHome(client.name);
   skillet(home, "export", "--to", client.name);
@@ -17,7 +17,7 @@ export async function measureCopies(client) {
   });
 }
 
-/** Counts what the client shows of a server, and what the prompt hook adds for each prompt. */
+/** Counts the names and descriptions in the client's listing of a server, and the characters that the prompt hook adds to each prompt. */
 export async function measureHook(client) {
   const home = openCorpusHome(client.name);
   connect(home, client);
@@ -53,7 +53,7 @@ export async function measureHook(client) {
   });
 }
 
-/** What a client has to reach: the right skill nearly always, and nothing for other prompts. */
+/** The bars for a client: the right skill nearly always, and nothing for unrelated prompts. */
 const BAR = { found: 18, withText: 0, withList: 1, added: 9_500 };
 
 /** Returns a sentence for each bar that a measured client does not reach. */
@@ -76,7 +76,7 @@ async function closing(home, work) {
   return result;
 }
 
-/** How a hook's text begins, whatever the client puts around it. */
+/** The start of a hook's text, without the client's wrapper. */
 const ADVICE = /Skills that may fit this request|The skill \S+ matches this request/;
 const END = /<\/(?:system-reminder|system_reminder|hook_context)>/;
 
@@ -88,7 +88,7 @@ export function adviceIn(value) {
   return Object.values(value).map(adviceIn).filter(Boolean).join("\n");
 }
 
-/** Returns the part of a request that the hook's text is in, as the client wrote it. */
+/** Returns the part of a request with the hook's text, as the client wrote it. */
 function rawAdvice(value) {
   if (typeof value === "string") return ADVICE.test(value) ? value : undefined;
   if (typeof value !== "object" || value === null) return undefined;

@@ -3,7 +3,7 @@ import { setTimeout as wait } from "node:timers/promises";
 
 const SECONDS = 120;
 
-/** Runs a program in its own process group. The group is ended with the program, unless it is kept for the caller to end. */
+/** Runs a program in its own process group. The group ends with the program, unless the caller keeps it and ends it. */
 export async function runProgram([file, ...args], { cwd, env, seconds = SECONDS, isGroupKept = false }) {
   let printed = "";
   const child = spawn(file, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"], detached: true });
@@ -23,7 +23,7 @@ export async function runProgram([file, ...args], { cwd, env, seconds = SECONDS,
   if (isLate) endProcess(-child.pid);
   const { code, how } = await promise;
   process.off("SIGINT", stop);
-  // What the client started may outlive it.
+  // Child processes of the client may outlive it.
   if (child.pid !== undefined && !isGroupKept) endProcess(-child.pid);
   const problem = isLate ? `it was ended after ${seconds} seconds` : code === 0 ? undefined : how;
   return { printed, problem, group: child.pid };

@@ -10,7 +10,7 @@ import { writeFile } from "./home.mjs";
 import { measureCopies, measureHook, problemsIn } from "./measure.mjs";
 import { table } from "./seen.mjs";
 
-/** Each part makes its own home folder, and ends all that it starts. */
+/** Each part creates its own home folder, and ends every process that it starts. */
 const PARTS = {
   seen: attempt,
   folders: async (client) => withDifferences(await measureFolders(client)),
@@ -30,7 +30,7 @@ const isRecorded = process.argv.includes("--record");
 const wanted = process.argv.slice(2).filter((word) => !word.startsWith("--"));
 const unknown = wanted.find((name) => !names.includes(name));
 if (unknown !== undefined) {
-  console.error(`there is no client "${unknown}": ${names.join(", ")}`);
+  console.error(`unknown client "${unknown}"; clients: ${names.join(", ")}`);
   process.exitCode = 2;
 } else if (build() && install())
   process.exitCode = await run(CLIENTS.filter(({ name }) => wanted.length === 0 || wanted.includes(name)));
@@ -53,12 +53,12 @@ async function run(clients) {
     Object.keys(PARTS).some((part) => column[part]?.problems.length > 0),
   ).length;
   console.log(table(columns));
-  if (!isQuick) for (const [what, why] of Object.entries(UNTRIED)) console.log(`not tried: ${what}: ${why}`);
+  if (!isQuick) for (const [what, why] of Object.entries(UNTRIED)) console.log(`not tested: ${what}: ${why}`);
   console.log(`${columns.length - failed} passed, ${failed} failed`);
   return failed === 0 ? 0 : 1;
 }
 
-/** Keeps what matters of the captured requests for the tests of the gate. */
+/** Records the relevant parts of the captured requests for the tests of the gate. */
 function record(client, { folders, exports, hook, transcripts }) {
   const { prompt, name, raw } = hook.byHook[0] ?? {};
   const value = {
@@ -84,13 +84,13 @@ function withDifferences({ rows, problems }) {
   };
 }
 
-/** The server is the one of this tree. Contract: false when there is none, which has been said. */
+/** Builds the server of this tree. Contract: returns false if that fails, after the build printed the error. */
 function build() {
   const { status } = spawnSync(process.execPath, [join(import.meta.dirname, "..", "build.mjs")], { stdio: "inherit" });
   return status === 0;
 }
 
-/** Contract: false when the clients could not be had, which npm has said. */
+/** Installs the clients. Contract: returns false if that fails, after npm printed the error. */
 function install() {
   const { dependencies } = read("package.json");
   if (CLIENTS.every((client) => installed(client) === dependencies[client.package])) return true;

@@ -1,7 +1,7 @@
 import { ROWS } from "./corpus/skills.mjs";
 import { isNamed } from "./models/conversation.mjs";
 
-/** One row per fact of the conversation: told from what was said to the server (`wire`) and to the model (`requests`). */
+/** One row per fact of the conversation, from the messages to the server (`wire`) and to the model (`requests`). */
 const CONVERSATION = [
   ["conversation", ({ problems }) => (problems.length === 0 ? "✓" : "✗")],
   ["seconds", ({ seconds }) => seconds?.toFixed(1)],
@@ -26,7 +26,7 @@ const CONVERSATION = [
   ],
 ];
 
-/** One row per fact of what a client shows of sixty skills. */
+/** One row per fact about a client's listing of sixty skills. */
 const SHOWN = [
   ["own listing of copies", ({ copies }) => copies && counts(copies)],
   ["listing of the server", ({ hook }) => hook?.served && counts(hook.served)],
@@ -52,7 +52,7 @@ function sameFolders({ rows }) {
     : list.join(", ");
 }
 
-/** What was seen of some clients, side by side. */
+/** Formats the facts about some clients, side by side. */
 export function table(columns) {
   const heads = ["", ...columns.map(({ head }) => head)];
   const rows = [
@@ -89,7 +89,7 @@ function schema([first]) {
   return tool && (tool.first ? "no, fetched by name" : "yes");
 }
 
-/** When the tool of a loaded skill was first offered: with what came of loading, or later. */
+/** Returns when the tool of a loaded skill was first offered: with the result of loading, or later. */
 function refreshed({ wire, requests }) {
   const after = requests.filter(({ step }) => step >= 2);
   if (after.length === 0) return undefined;
@@ -118,7 +118,7 @@ function listed(requests) {
 function instructions({ wire, requests: [first] }) {
   const text = (answered(wire, "initialize") ?? answered(wire, "server/discover"))?.instructions;
   if (!first || text === undefined) return undefined;
-  // Each line by itself: some are indented on the way.
+  // Line by line: a client may indent some lines.
   const lines = text
     .split("\n")
     .filter(Boolean)
@@ -142,7 +142,7 @@ function capabilities(wire) {
   return Object.keys(stated ?? {}).join(" ") || "nothing";
 }
 
-/** What the server answered to the first request of this method. */
+/** Returns the server's answer to the first request of this method. */
 function answered(wire, method) {
   const request = said(wire, "client").find((message) => message.method === method);
   return request && said(wire, "server").find(({ id }) => id === request.id)?.result;

@@ -1,4 +1,4 @@
-// `skillet serve`, with everything that is said on both sides written down in the home folder.
+// Runs `skillet serve`, and records all messages of both sides in the home folder.
 import { spawn } from "node:child_process";
 import { appendFileSync } from "node:fs";
 import { homedir } from "node:os";

@@ -28,7 +28,7 @@ export interface BenchResult {
   date: string;
   machine: string;
   conditions: string;
-  /** The command that measures it again. */
+  /** The command that repeats the measurement. */
   command?: string;
   /** The page and heading that describe the method. */
   method: string;

@@ -1,6 +1,6 @@
 import { listConfigKeys } from "../../src/config/config-keys.ts";
 
-/** Every variable of the environment that is read, or passed on to a program. */
+/** Every environment variable that is read, or passed to a program. */
 const VARIABLES: readonly (readonly [names: readonly string[], means: string])[] = [
   [["AGENT_WORKSPACE_ROOT"], "the workspace, when `--workspace` is not given"],
   [["PATH"], "where `skillet connect` looks for clients, and starts none of them; where npm is looked for last"],

@@ -3,12 +3,12 @@ import { NATIVE_CLIENTS } from "../../src/remote/clients/native-clients.ts";
 import { MANIFEST_FIELDS, STANDARD_KEYS } from "../../src/skill/manifest.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
 
-/** The page with its table of keys as the program has it. */
+/** Returns the page with the current table of keys. */
 export function withFrontmatterTable(page: string): string {
   return page.replace(/(?<=<!-- made by npm run docs -->\n\n)[\s\S]*?(?=\n\n<!-- end -->)/, () => frontmatterTable());
 }
 
-/** Every key: its spellings, what it takes, what it says, and which clients know it. */
+/** Formats a row for every key: its spellings, value types, meaning, and the clients that know it. */
 export function frontmatterTable(): string {
   const { properties } = createFrontmatterSchema() as { properties: Record<string, JsonObject> };
   const others = MANIFEST_FIELDS.find(({ name }) => name === "other")?.keys ?? [];
@@ -38,7 +38,7 @@ function spelled(keys: readonly string[]): string {
   return keys.map((key) => `\`${key}\``).join(", ");
 }
 
-/** What a value is called that takes all of these types: the first that fits. */
+/** Names of values by their types: the first match applies. */
 const TYPES: readonly [types: readonly string[], word: string][] = [
   [["array", "number"], "a list, or one text"],
   [["object", "array"], "keys and values, or a list"],

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 export const COLUMNS = 80;
 const SECONDS = 30;
 
-/** How a piece of text looks: the names of what is switched on. */
+/** A piece of text with its enabled styles. */
 export interface Piece {
   text: string;
   looks: readonly Look[];
@@ -11,7 +11,7 @@ export interface Piece {
 export type Look = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 
 interface Typed {
-  /** Once this was written, */
+  /** The text is typed after this output. */
   after: string;
   text: string;
 }
@@ -23,9 +23,9 @@ export interface SandboxCommand {
   typed?: readonly Typed[];
 }
 
-/** Runs a line for the shell at a terminal of its own, which util-linux's `script` gives it. Gives all that was written to it. */
+/** Runs a shell command in its own terminal, which util-linux's `script` creates. Returns everything written to the terminal. */
 export async function atTerminal({ line, cwd, env, typed = [] }: SandboxCommand): Promise<string> {
-  // A terminal has its size only once somebody set it.
+  // A new terminal has no size until a program sets it.
   const child = spawn("script", ["-qfec", `stty cols ${COLUMNS} rows 60; ${line}`, "/dev/null"], { cwd, env });
   let [written, from] = ["", 0];
   const left = [...typed];
@@ -57,7 +57,7 @@ interface Cell {
   looks: readonly Look[];
 }
 
-/** The rows of a screen that was sent this, each as pieces that look alike. Of what moves a cursor it knows what the program uses. */
+/** Returns the rows of a screen after this output, each as pieces with the same style. Supports the cursor sequences that the program uses. */
 export function rowsOf(written: string): Piece[][] {
   const rows: Cell[][] = [[]];
   let column = 0;

@@ -1,5 +1,5 @@
 /**
- * Prompts for the test of hooks. They were written before the first run and are not used to tune anything: whoever changes the matching must not
+ * Prompts for the test of hooks. They were written before the first run and are not used to tune anything: a change of the matching must not
  * change these, nor the descriptions of the corpus, to make a run pass.
  */
 export const QUERIES = [
@@ -31,7 +31,7 @@ export const QUERIES = [
   ["Replace all names and addresses in these support tickets so that I can share them.", "privacy-redactor"],
 ];
 
-/** Nothing of the corpus is for these. */
+/** Prompts that match no skill of the corpus. */
 export const UNRELATED = [
   "What time is it in Tokyo?",
   "Thanks, that was all.",

@@ -1,6 +1,6 @@
 /**
- * Sixty skills in the style of public collections: a name, a description, and steps. All texts were written for this test. Most descriptions say
- * what the skill does and then when to use it, some only one of the two, and some are long: that is what clients find on real machines.
+ * Sixty skills in the style of public collections: a name, a description, and steps. All texts were written for this test. Most descriptions state
+ * the purpose of the skill and then when to use it, some only one of the two, and some are long, as on real machines.
  */
 export const ROWS = [
   [
@@ -315,14 +315,14 @@ export const ROWS = [
   ],
 ];
 
-/** A word that is in the instructions of `greeter` and nowhere else. */
+/** Text that occurs only in the instructions of `greeter`. */
 export const MARK = "kestrel";
 
-/** Every fifth body is too long for a hook, as many public ones are. */
+/** Every fifth body is too long for a hook, like many public ones. */
 const LONG_EVERY = 5;
 const LONG = 12_000;
 
-/** The files of all skills, by path below a folder of skills. */
+/** Returns the files of all skills, by path below a folder of skills. */
 export function corpusFiles() {
   return Object.fromEntries(
     ROWS.flatMap(([name, description, steps], index) =>

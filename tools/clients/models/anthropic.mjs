@@ -1,6 +1,6 @@
 import { pieces, textOf } from "./text.mjs";
 
-/** Anthropic's Messages. */
+/** The protocol of Anthropic's Messages API. */
 export const anthropic = {
   isAsked: (path) => path.endsWith("/messages"),
   aside: (path) => (path.endsWith("/count_tokens") ? { input_tokens: 1 } : {}),
@@ -49,8 +49,8 @@ const use = ({ id, tool, input }) => ({ type: "tool_use", id, name: tool.name, i
 const event = (type, data) => `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}`;
 
 /**
- * Tools of servers may be announced by name alone, also in what comes with a result. Their schemas are fetched before they can
- * be called.
+ * Returns the tools. A client may announce a server's tools by name alone, also next to a result, and fetches their schemas
+ * before it calls them.
  */
 function deferred(parts) {
   const texts = parts.flatMap(({ text, content }) => text ?? (content ? textOf(content) : []));

@@ -1,6 +1,6 @@
 import { pieces, textOf } from "./text.mjs";
 
-/** OpenAI's chat completions, which many servers speak. */
+/** The protocol of OpenAI's chat completions, which many servers implement. */
 export const chat = {
   isAsked: (path) => path.endsWith("/chat/completions"),
   read: ({ tools = [], messages, stream = false }) => ({

@@ -1,12 +1,12 @@
 import { MARK } from "../corpus/skills.mjs";
 
-/** What the model says at the end, when all went well. */
+/** The model's last answer if all steps succeeded. */
 export const DONE = "DONE: all steps were taken";
 
-/** What the model does in turn: what has to be in the result of the step before, and what it calls. */
+/** The model's steps in order: the text that the previous result must contain, and the next call. */
 const STEPS = [
   { call: () => ({ tool: "list_skills", input: {} }) },
-  // A client may cut a long list: the table shows that, and the model knows the name from its prompt.
+  // A client may truncate a long list: the table shows that, and the model knows the name from its prompt.
   { expects: "accessibility-audit", call: () => ({ tool: "load_skill", input: { skill: "greeter" } }) },
   {
     expects: MARK,
@@ -19,8 +19,8 @@ const STEPS = [
 ];
 
 /**
- * One conversation as a model has it. Which step is next is read from the request alone, so that one which is made twice is
- * answered twice.
+ * Creates the model's side of one conversation. The request alone determines the next step, so a repeated request gets the same
+ * answer.
  */
 export function converse() {
   const requests = [];
@@ -29,14 +29,14 @@ export function converse() {
 
   function next({ tools, results, body }) {
     const find = (name) => tools.find((tool) => isNamed(tool.name, name));
-    // Titles and the like are asked for on the side.
+    // Side requests, such as one for a title.
     if (!find("list_skills") && results.length === 0) return { text: "A greeting" };
     requests.push({ step: results.length, tools, results, body: JSON.stringify(body) });
     const step = STEPS[results.length];
     const last = results.at(-1);
     if (!step) return stop(`it sent ${results.length} results of ${STEPS.length - 1} calls`);
     if (step.expects !== undefined && !last.includes(step.expects))
-      return stop(`what came of ${called.at(-1)} has no "${step.expects}": ${last}`);
+      return stop(`the result of ${called.at(-1)} has no "${step.expects}": ${last}`);
     if (!step.call) return { text: DONE };
     const { tool, input } = step.call((name) => find(name) !== undefined);
     const found = find(tool);
@@ -54,7 +54,7 @@ export function converse() {
   return { next, requests, called, problems };
 }
 
-/** Whether it is a tool's own name, at the end of the one that a client gives it. */
+/** True if a client's name for a tool ends with the tool's own name. */
 export function isNamed(given, own) {
   return given === own || (given.endsWith(own) && /[^a-zA-Z0-9]/.test(given.at(-own.length - 1)));
 }

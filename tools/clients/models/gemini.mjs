@@ -1,4 +1,4 @@
-/** Gemini's generateContent. */
+/** The protocol of Gemini's generateContent. */
 export const gemini = {
   isAsked: (path) => /:(streamGenerateContent|generateContent)$/.test(path),
   aside: (path) => (path.endsWith(":countTokens") ? { totalTokens: 1 } : {}),
@@ -27,6 +27,6 @@ export const gemini = {
   stream: (answer) => [`data: ${JSON.stringify(gemini.answer(answer))}`],
 };
 
-/** A response is an object: its texts, as they are. */
+/** Returns the unchanged texts of a response, which is an object. */
 const written = (value) =>
   typeof value === "object" && value !== null ? Object.values(value).map(written).join("\n") : String(value);

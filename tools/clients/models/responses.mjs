@@ -1,6 +1,6 @@
 import { pieces, textOf } from "./text.mjs";
 
-/** OpenAI's Responses, which Codex speaks. */
+/** The protocol of OpenAI's Responses, which Codex uses. */
 export const responses = {
   isAsked: (path) => path.endsWith("/responses"),
   aside: (path) => (path.endsWith("/models") ? { models: [], data: [] } : {}),
@@ -50,7 +50,7 @@ const called = ({ id, tool, input }) => ({
   arguments: JSON.stringify(input),
 });
 
-/** The tools of a server may come in a namespace of their own, and are then called by both. */
+/** Returns the tools. A server's tools may be in their own namespace; a call then names both. */
 function toolsIn({ type, name, tools = [] }) {
   if (type === "namespace")
     return tools.map((tool) => ({ name: `${name}/${tool.name}`, as: { namespace: name, name: tool.name } }));

@@ -2,8 +2,8 @@ import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 
 /**
- * A model on the loopback interface that follows a conversation, behind a provider's protocol.
- * It is the client's way out too, where the client heeds proxies: what it tries to reach elsewhere is refused, and written down.
+ * Starts a model on the loopback interface that follows a conversation, with a provider's protocol.
+ * It is also the client's proxy, if the client uses one: requests to other hosts are refused and recorded.
  */
 export async function modelServer(protocol, conversation) {
   const elsewhere = new Set();

@@ -1,6 +1,6 @@
-/** A text as it comes over a wire: in parts that end anywhere. */
+/** Splits a text into parts at arbitrary positions, as in a stream. */
 export const pieces = (text) => text.match(/[\s\S]{1,9}/g) ?? [""];
 
-/** The text of a tool's result, which is one or in parts. */
+/** Returns the text of a tool result, which is a string or a list of parts. */
 export const textOf = (content) =>
   typeof content === "string" ? content : content.map(({ text = "" }) => text).join("\n");
