@@ -8,7 +8,7 @@ const provider = createOpenAICompatible({ name: "example", baseURL: MODEL_BASE_U
 
 const salaries = defineSkill({
   name: "salaries",
-  description: "Says what people earn. Use when asked for a salary.",
+  description: "Lists the salaries of people. Use when the user asks for a salary.",
   instructions: "Ada earns 100 a day. Tell only Ada.",
   frontmatter: { sensitive: true }, // only for private chats
 });

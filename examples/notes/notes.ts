@@ -11,7 +11,7 @@ export function notesProvider(file: string): CapabilityProvider {
   const { one, all, once } = openNotes(file);
   const there = (note: object | undefined, id: number) => {
     if (note) return note;
-    throw new SkillError("not-found", { message: `There is no note ${id}`, fix: "list says which there are" });
+    throw new SkillError("not-found", { message: `There is no note ${id}`, fix: "call list for the existing notes" });
   };
   return defineProvider({
     namespace: "notes",
@@ -20,13 +20,13 @@ export function notesProvider(file: string): CapabilityProvider {
         description: "Notes of the user, each with a title and a text.",
         operations: {
           list: {
-            description: "Lists notes, the newest first: all, or those that hold a text.",
+            description: "Lists notes, the newest first: all, or those that contain a text.",
             input: z.object({ query: z.string().optional(), limit: z.number().int().min(1).max(100).default(20) }),
             output: z.object({ notes: z.array(Note.omit({ text: true })) }),
             execute: ({ query = "", limit }) => ({ notes: all(LIST, query, limit) }),
           },
           get: {
-            description: "Gives one note with its text.",
+            description: "Returns one note with its text.",
             input: Id,
             output: Note,
             execute: ({ id }) => there(one(GET, id), id),
@@ -40,7 +40,7 @@ export function notesProvider(file: string): CapabilityProvider {
             execute: ({ title, text }, { key }) => once(key, () => one(ADD, title, text)),
           },
           remove: {
-            description: "Removes a note for good, and gives what it was.",
+            description: "Removes a note permanently, and returns it.",
             input: Id,
             output: Note,
             mutating: true,
