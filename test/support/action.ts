@@ -30,19 +30,19 @@ export const ACTION = load(readFileSync(join(ROOT, "action.yml"), "utf8")) as Ac
 export interface ActionRun {
   status: number;
   log: string;
-  /** What the runner obeys: lines of the log that are commands to it. */
+  /** Matches lines of the log that are commands to the runner. */
   commands: string[];
   outputs: Record<string, string>;
   summary: string;
 }
 
-/** Runs the steps of the action as a runner does, in what it checked out. `more`: of the runner's environment. */
+/** Runs the steps of the action as a runner does, in its checkout. `more`: additional variables of the runner's environment. */
 export function runAction(
   workspace: string,
   inputs: Record<string, string> = {},
   more: Record<string, string> = {},
 ): ActionRun {
-  // Its first step would install this very checkout anew, under everybody who uses it.
+  // Its first step would reinstall this checkout while other tests use it.
   if (!existsSync(join(ROOT, "dist/cli/bin.cjs"))) throw new Error("it is not built: node tools/build.mjs");
   const temp = temporaryFolder();
   mkdirSync(join(temp, "home"));
@@ -83,12 +83,12 @@ export function runAction(
   return { status, log, commands: commandsIn(log), outputs: Object.fromEntries(outputs), summary };
 }
 
-/** What is put into a text before anything reads it, which is why none may stand in a script. */
+/** Replaces expressions, as a runner does before the shell starts, which is why a script must not contain any. */
 function evaluated(text: string, values: ReadonlyMap<string, string>): string {
   return text.replace(/\$\{\{ *([\w.-]+) *\}\}/g, (_, name: string) => values.get(name) ?? "");
 }
 
-/** A runner takes `::` at the start of a line, and `##[` anywhere in one, for a command, until it is told to stop. */
+/** A runner takes `::` at the start of a line, and `##[` anywhere in one, for a command, until `::stop-commands::`. */
 function commandsIn(log: string): string[] {
   let token: string | undefined;
   return log.split("\n").flatMap((line) => {

@@ -1,26 +1,26 @@
 import { crc32, deflateRawSync } from "node:zlib";
 
-/** An entry of a zip, right in every respect but what is said otherwise. */
+/** An entry of a zip, valid except for the overridden fields. */
 export interface ZipEntry {
   name: string | Buffer;
   data?: string | Buffer;
-  /** With its type: 0o100644 unless the name ends as a folder's does. */
+  /** The mode with its type. Defaults to 0o100644, or to a folder's mode if the name ends with a slash. */
   mode?: number;
   method?: number;
   flags?: number;
   attributes?: number;
-  /** The system that it was packed on: Unix unless given. */
+  /** The system that created the archive. Defaults to Unix. */
   madeOn?: number;
   extra?: Buffer;
-  /** Whether the sums stand behind the data, with their mark or without. */
+  /** Writes the sums after the data, with or without the signature. */
   descriptor?: "marked" | "plain";
-  /** What the header before the data says instead. */
+  /** Overrides of the header before the data. */
   local?: Partial<ZipFields>;
-  /** What the list at the end says instead. */
+  /** Overrides of the central directory. */
   listed?: Partial<ZipFields & { start: number; disk: number }>;
-  /** Not in the list. */
+  /** Omits the entry from the central directory. */
   isUnlisted?: boolean;
-  /** Not among the data. */
+  /** Omits the entry's data. */
   isOnlyListed?: boolean;
 }
 
@@ -36,7 +36,7 @@ interface ZipFields {
 
 export interface ZipWhole {
   before?: Buffer;
-  /** Between the data and the list. */
+  /** Bytes between the data and the central directory. */
   between?: Buffer;
   comment?: Buffer;
   behind?: Buffer;
@@ -76,7 +76,7 @@ export function zipOf(entries: readonly ZipEntry[], whole: ZipWhole = {}): Buffe
   ]);
 }
 
-/** Zips within zips; the innermost holds this file. */
+/** Creates nested zips; the innermost contains this file. */
 export function nestedZip(depth: number, name: string, data: string): Buffer {
   let zip = zipOf([{ name, data }]);
   for (let level = 1; level < depth; level++) zip = zipOf([{ name: "in.zip", data: zip }]);
@@ -140,16 +140,16 @@ function descriptor({ crc, packed, size }: ZipFields, form: "marked" | "plain"):
   return Buffer.concat([...mark, ...[crc, packed, size].map(uint32)]);
 }
 
-/** An entry of a tar, right in every respect but what is said otherwise. */
+/** An entry of a tar, valid except for the overridden fields. */
 export interface TarEntry {
   name: string | Buffer;
   data?: string | Buffer;
   mode?: number;
-  /** `0` for a file, `5` for a folder: by the name unless given. */
+  /** `0` for a file, `5` for a folder. Defaults to the type that the name implies. */
   type?: string;
   target?: string;
   prefix?: string;
-  /** How the size is written. */
+  /** The encoding of the size. */
   size?: string | Buffer;
   magic?: string;
   checksum?: number;
@@ -159,7 +159,7 @@ export function tarOf(entries: readonly TarEntry[], end: Buffer = Buffer.alloc(1
   return Buffer.concat([...entries.map(tarEntry), end]);
 }
 
-/** The header before an entry that says more of it. */
+/** The extended header before an entry. */
 export function pax(records: readonly (readonly [string, string | Buffer])[], type: "x" | "g" = "x"): TarEntry {
   return { name: "PaxHeaders/x", type, data: Buffer.concat(records.map(paxRecord)) };
 }

@@ -1,7 +1,7 @@
 /**
- * Tries a sandbox as an ordinary user: a program of its own, because the tests' own process cannot change its user and come back.
+ * Tries a sandbox as an ordinary user: a separate program, because the process of the tests cannot change its user and change back.
  * `node as-user.ts HOME` runs the probes and every check of the contract, and prints `Tried` as JSON.
- * A test starts it with `asUser()`; it is never imported by what it runs.
+ * A test starts it with `asUser()`; the code that it runs never imports it.
  */
 
 import { spawn } from "node:child_process";
@@ -19,11 +19,11 @@ import { KEPT, WITH_BUILT } from "./program.ts";
 export interface Tried {
   user: number;
   probes: ProbeResult[];
-  /** By the check's title: what went wrong, or nothing. */
+  /** The error of each check, by its title; undefined if it passed. */
   checks: Record<string, string | null>;
 }
 
-/** Runs it as somebody who is not root: as an ordinary user when the tests are root's, else as who they are. */
+/** Runs it as a user other than root: as an ordinary user if root runs the tests, else as the current user. */
 export async function asUser(): Promise<Tried> {
   const home = mkdtempSync(join(tmpdir(), "skillet-test-"));
   const secret = join(home, "leaked.txt");
@@ -34,7 +34,7 @@ export async function asUser(): Promise<Tried> {
   if (isRoot) chownSync(home, ORDINARY_USER, ORDINARY_USER);
   const [program = "", ...args] = [...asOrdinaryUser(), process.execPath, ...WITH_BUILT, import.meta.filename, home];
   try {
-    // Descriptor 40 is one that it was started with and that leads to a file: sandboxes must not pass it on. (Node itself sees to
+    // Descriptor 40 is an inherited one that refers to a file: sandboxes must not pass it on. (Node itself handles
     // the first ones, up to a gap.)
     const child = spawn(program, args, {
       cwd: "/",

@@ -13,7 +13,7 @@ import {
   TOKEN_VARIABLE,
 } from "../../src/capabilities/broker-protocol.ts";
 
-/** What each method may be asked with: the first ones it must be. */
+/** The parameters of each method; the first ones are required. */
 const PARAMS: Record<BrokerMethod, { needs: string[]; takes: string[] }> = {
   list: { needs: [], takes: [] },
   invoke: { needs: ["capability", "operation", "input"], takes: ["account", "key", "approval"] },
@@ -24,10 +24,10 @@ const PARAMS: Record<BrokerMethod, { needs: string[]; takes: string[] }> = {
 
 export interface BrokerSocket {
   path: string;
-  /** What code that asks it has in its environment. */
+  /** The environment of code that calls it. */
   env: Record<string, string>;
   frames: BrokerRequest[];
-  /** Resolves when somebody has ended a connection. */
+  /** Resolves when a client has closed a connection. */
   left: Promise<void>;
 }
 
@@ -38,7 +38,7 @@ type Answer =
 
 export const TOKEN = "a-token.of-a-run.signed";
 
-/** Answers as a broker does, on a socket of its own. The test fails over a request that is none of the protocol's. */
+/** Answers as a broker does, on its own socket. A request that violates the protocol fails the test. */
 export async function brokerSocket(answer: (frame: BrokerRequest, count: number) => Answer): Promise<BrokerSocket> {
   const folder = mkdtempSync(join(tmpdir(), "skillet-test-"));
   chmodSync(folder, 0o755);
@@ -89,7 +89,7 @@ function problemsOf(frame: BrokerRequest, nonces: Set<string>): string[] {
   check(Object.keys(frame).sort().join() === "method,nonce,params,token,v", `it says ${Object.keys(frame)}`);
   check(frame.v === BROKER_PROTOCOL_VERSION, "the version is another");
   check(frame.token === TOKEN, "the token is another");
-  check(typeof frame.nonce === "string" && frame.nonce.length > 8 && frame.nonce.length <= 64, "the nonce is none");
+  check(typeof frame.nonce === "string" && frame.nonce.length > 8 && frame.nonce.length <= 64, "the nonce is invalid");
   check(!nonces.has(frame.nonce), "the nonce was there before");
   nonces.add(frame.nonce);
   check(BROKER_METHODS.includes(frame.method), `the method is ${frame.method}`);

@@ -19,7 +19,7 @@ import { temporaryFolder } from "./folder.ts";
 import { readAll } from "./read-all.ts";
 import { sketch } from "./skills.ts";
 
-/** Notes in memory, and what was asked of them. */
+/** Notes in memory, and the requests to them. */
 export function memoryNotes(more: { output?: (call: ProviderCall) => unknown } = {}) {
   const asked: ProviderCall[] = [];
   const provider = defineProvider({
@@ -60,14 +60,14 @@ function OBJECT(properties: object, required: readonly string[] = []) {
 export interface BrokerScene {
   broker: Broker;
   capabilities: Capabilities;
-  /** Where its socket is, and what is to be shown there. */
+  /** The path of its socket, and the token to present there. */
   socket: string;
   token: string;
-  /** What somebody was asked. */
+  /** The approval requests. */
   effects: ApprovalRequest[];
   called: CapabilityOutcome[];
   origins: [label: string, text: string][];
-  /** Sends a request as code in the sandbox does, and gives the answer. */
+  /** Sends a request as code in the sandbox does, and returns the answer. */
   send(method: string, params?: object, more?: object): Promise<BrokerReply>;
   invoke(operation: string, input?: object, more?: object): Promise<BrokerReply>;
   lines(): Promise<AuditLine[]>;
@@ -75,7 +75,7 @@ export interface BrokerScene {
 
 interface Parts extends CapabilityOptions {
   run?: Partial<BrokerRun>;
-  /** What the skill declares. */
+  /** The capabilities that the skill declares. */
   declares?: readonly string[];
   words?: Approval[];
   tokens?: BrokerTokens;
@@ -141,7 +141,7 @@ async function listen(onConnection: (socket: import("node:net").Socket) => void)
   return { socket, server };
 }
 
-/** Sends a line, or what is not one, and reads the answer. */
+/** Sends a line, or a malformed one, and reads the answer. */
 export async function exchange(socket: string, line: string, { isCut = false } = {}): Promise<BrokerReply> {
   const text = await new Promise<string>((resolve, reject) => {
     let read = "";
@@ -154,7 +154,7 @@ export async function exchange(socket: string, line: string, { isCut = false } =
   return JSON.parse(text);
 }
 
-/** The code of a refusal; `ok` when there is none. */
+/** Returns the code of a refusal, or `ok`. */
 export function codeIn(reply: BrokerReply): string {
   return reply.ok ? "ok" : reply.error.code;
 }

@@ -11,7 +11,7 @@ export const claudeSdk = (): Promise<ClaudeSdk> => loadClaudeSdk(folder);
 export const CLAUDE_MODEL = "claude-sonnet-4-5";
 const KEY = "test-key-of-nobody";
 
-/** What the model says: text, a call, several of them at once, or what goes wrong. */
+/** The model's turn: text, a call, several calls at once, or an error. */
 export type ClaudeReply =
   | string
   | { tool: string; input: unknown }
@@ -22,17 +22,17 @@ export type ClaudeTurn = (request: ClaudeRequest) => ClaudeReply;
 
 /** A request as Claude Code made it. */
 export interface ClaudeRequest {
-  /** All of it, as it came. */
+  /** The whole request, unchanged. */
   body: string;
   system: string;
   /** Names of the tools that it lists. */
   tools: readonly string[];
-  /** Of the first message: what stands in reminders, and what does not. */
+  /** The text of the first message: inside reminders, and outside. */
   reminders: readonly string[];
   prompt: string;
-  /** What came of the calls so far, in order. */
+  /** The results of the calls so far, in order. */
   results: readonly { tool: string; content: string; isError: boolean }[];
-  /** What else was said to the model, in order: the body of a skill, for one. */
+  /** Other messages to the model, in order, such as the body of a skill. */
   said: readonly string[];
 }
 
@@ -55,7 +55,7 @@ interface Body {
 
 /**
  * Anthropic's Messages API on the loopback interface, as Claude Code asks it: a script of turns, or one that answers whatever is asked.
- * What the API would refuse is answered with 400 and fails the test, and so does a turn that fails or is not taken.
+ * Requests that the API would refuse get status 400 and fail the test, and so does a turn that fails or is not taken.
  */
 export async function claudeApi(script: readonly ClaudeTurn[] | ClaudeTurn) {
   const requests: ClaudeRequest[] = [];
@@ -101,7 +101,7 @@ export async function claudeApi(script: readonly ClaudeTurn[] | ClaudeTurn) {
   return { requests, env: environment(`http://127.0.0.1:${(server.address() as AddressInfo).port}`) };
 }
 
-/** Leads Claude Code here, and to nothing that whoever runs the tests has. */
+/** Directs Claude Code to this server, and removes the variables and proxies of the user that runs the tests. */
 function environment(url: string): Record<string, string | undefined> {
   const inherited = Object.keys(process.env).filter((name) => /^(?:ANTHROPIC|CLAUDE)|_PROXY$|EXTRA_CA/i.test(name));
   return {
@@ -117,8 +117,8 @@ function readRequest(body: string): ClaudeRequest {
   const { model, system = [], tools = [], messages } = JSON.parse(body) as Body;
   if (model !== CLAUDE_MODEL) throw new Error(`there is no model "${model}"`);
   for (const { name, input_schema } of tools) {
-    if (!/^[A-Za-z0-9_-]{1,128}$/.test(name)) throw new Error(`"${name}" is no name of a tool`);
-    if (input_schema?.type !== "object") throw new Error(`the schema of ${name} is none of an object`);
+    if (!/^[A-Za-z0-9_-]{1,128}$/.test(name)) throw new Error(`"${name}" is not a tool name`);
+    if (input_schema?.type !== "object") throw new Error(`the schema of ${name} is not an object schema`);
   }
   const blocks = messages.flatMap(({ role, content }) =>
     (typeof content === "string" ? [{ type: "text", text: content }] : content).map((block) => ({ role, ...block })),

@@ -16,13 +16,13 @@ export interface RunOptions {
   signal?: AbortSignal;
   onOutput?: (text: string) => void;
   onStderr?: (text: string) => void;
-  /** What whoever sits at the terminal answers. */
+  /** The user's answers at the terminal. */
   ask?: (question: string) => Promise<string>;
-  /** What is piped in. */
+  /** Standard input from a pipe. */
   stdin?: string;
 }
 
-/** Calls the command line as a function, in a home of its own and with nothing of this machine's environment. */
+/** Calls the command line as a function, in its own home and without this machine's environment. */
 export async function skillet(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
   const home = options.env?.["HOME"] ?? temporaryFolder();
   let stdout = "";

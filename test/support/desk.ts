@@ -1,4 +1,4 @@
-/** The program of a provider: serves `desk.tickets`, and notes each time that it is asked for them in a file beside it. */
+/** The program of a provider: serves `desk.tickets`, and records each request in a file next to it. */
 export const DESK = `
 const fs = require("node:fs");
 const { method, id } = JSON.parse(fs.readFileSync(0, "utf8"));

@@ -9,7 +9,7 @@ import { temporaryFolder, writeFiles } from "./folder.ts";
 export interface Scene extends DiscoverResult {
   root: string;
   skill(name: string): Skill;
-  /** The same place, looked at again. */
+  /** Discovers the same folders again. */
   again(): Promise<Scene>;
 }
 
@@ -19,7 +19,7 @@ interface DiscoverSceneOptions {
   openRuns?: (() => RunStore) | undefined;
 }
 
-/** Discovers in a workspace of its own with these files; those below `home/` are in the user's home. */
+/** Discovers in a new workspace with these files; those below `home/` are in the user's home. */
 export async function discoverIn(
   files: Record<string, string | Uint8Array>,
   env: Record<string, string> = {},
@@ -35,7 +35,7 @@ export async function discoverIn(
   return scene;
 }
 
-/** Gives what is configured to the skills that it is for, as `skillet config set` does where there is one copy. */
+/** Binds configured values to their skills, as `skillet config set` does if there is one copy. */
 export function giveValues({ settings, catalog, grants }: DiscoverResult): void {
   for (const name of settings.skills.keys()) {
     const [skill, ...others] = catalog.copies(name).filter(needsSecretGrant);

@@ -23,13 +23,13 @@ interface Parts {
   config?: string;
   files?: Record<string, string | Uint8Array>;
   env?: Record<string, string>;
-  /** What of the workspace others may not write to: nobody else uses these folders, and code never runs as root. */
+  /** True to leave the workspace writable only by its owner. By default other users may write to it, since code never runs as root. */
   closed?: boolean;
   signal?: AbortSignal;
   host?: Partial<Host>;
 }
 
-/** The tools of a run of skill `x`, which is the user's own, in a workspace with these files. */
+/** Returns the tools of a run of the user's skill `x`, in a workspace with these files. */
 export async function enclosed(parts: Parts = {}): Promise<Enclosed> {
   const { more = "", config = "", files = {}, env = {}, closed = false, signal = new AbortController().signal } = parts;
   const found = await discoverIn(
@@ -63,7 +63,7 @@ export async function enclose(found: Scene, host: Host, signal = new AbortContro
   return { found, enclosure, tools, tool, call };
 }
 
-/** Lets others write where these files are, and to them. */
+/** Lets other users write to these files and their folders. */
 function openFor({ workspace }: Scene, files: readonly string[]): void {
   chmodSync(workspace, 0o777);
   for (const file of [...files, "README.md"].filter((path) => !path.startsWith("home/"))) {

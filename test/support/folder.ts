@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 
-/** A folder of its own for one test, with these files in it; gone when the test is over. */
+/** Creates a folder for one test, with these files in it, and removes it after the test. */
 export function temporaryFolder(files: Record<string, string | Uint8Array> = {}): string {
   const folder = mkdtempSync(join(tmpdir(), "skillet-test-"));
   // A process that was just killed may still write a last file.
@@ -19,7 +19,7 @@ export function writeFiles(folder: string, files: Record<string, string | Uint8A
   }
 }
 
-/** A skill file that is right in every respect. */
+/** Returns a valid skill file. */
 export function skillText(name: string, options: { description?: string; body?: string; more?: string } = {}): string {
   const {
     description = `Does ${name}. Use when asked for ${name}.`,

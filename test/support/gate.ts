@@ -9,7 +9,7 @@ import type { SourceEntry } from "../../src/remote/remote-source.ts";
 import { type TarEntry, tarOf, type ZipEntry, type ZipWhole, zipOf } from "./archives.ts";
 import { skillText, temporaryFolder } from "./folder.ts";
 
-/** An archive that is not taken, and the code that says why. */
+/** A refused archive, and the code of the refusal. */
 export type Row = readonly [title: string, code: string, archive: () => Buffer];
 
 export const HELLO = { name: "SKILL.md", data: "hello" };
@@ -22,7 +22,7 @@ export function tar(title: string, code: string, entries: readonly TarEntry[], e
   return [`tar: ${title}`, code, () => gzipSync(tarOf(entries, end))];
 }
 
-/** A folder with a bit of everything that programs which pack things know. */
+/** A folder with every kind of entry that archive programs support. */
 export const TREE = {
   "SKILL.md": skillText("x"),
   "scripts/run.sh": "#!/bin/sh\n",
@@ -32,7 +32,7 @@ export const TREE = {
   ".hidden": "x",
 };
 
-/** What git packs of a folder; no repository is left in it. */
+/** Packs a folder with git, and leaves no repository in it. */
 export function gitArchive(folder: string, format: "zip" | "tar.gz"): Buffer {
   const git = (...args: string[]) =>
     execFileSync("git", ["-c", "user.name=x", "-c", "user.email=x", ...args], {
@@ -47,7 +47,7 @@ export function gitArchive(folder: string, format: "zip" | "tar.gz"): Buffer {
   return archive;
 }
 
-/** One test each. */
+/** Defines one test for each archive. */
 export function refuses(rows: readonly Row[]): void {
   test.for(rows)("[Q-12] %s is refused (%s)", async ([, code, archive]) => {
     const bytes = archive();
@@ -64,7 +64,7 @@ export interface Passed extends ExtractResult {
   to: string;
 }
 
-/** What came of unpacking into a folder that has others beside it: what was written, or why not. Throws when anything beside it changed. */
+/** Unpacks into a folder that has siblings, and returns the written files or the error. Throws if a sibling changed. */
 export async function throughGate(
   entries: () => Iterable<SourceEntry> | AsyncIterable<SourceEntry>,
   options: Omit<ExtractOptions, "to"> = {},
@@ -74,7 +74,7 @@ export async function throughGate(
   mkdirSync(to, 0o700);
   const before = besides(root);
   const outcome = await attempt(entries, { to, ...options });
-  if (besides(root) !== before) throw new Error("something was written beside the folder");
+  if (besides(root) !== before) throw new Error("something was written next to the folder");
   return outcome;
 }
 
@@ -90,7 +90,7 @@ async function attempt(
   }
 }
 
-/** The files below a folder, by path, with whether they can be run. */
+/** Returns the files below a folder, by path, and whether they are executable. */
 export function filesBelow(folder: string): Record<string, string> {
   const found: Record<string, string> = Object.create(null); // A file may be called `__proto__`.
   for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {

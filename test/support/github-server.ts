@@ -25,11 +25,11 @@ export interface Reply {
   headers?: Record<string, string>;
   /** JSON; a text as it is. */
   body?: unknown;
-  /** The connection ends instead, or nothing ever comes. */
+  /** Closes the connection instead, or never answers. */
   ending?: "breaks" | "hangs";
 }
 
-/** What is said to one method and path. */
+/** The answer to one method and path. */
 export type Routes = Readonly<Record<string, Reply | ((got: Got) => Reply)>>;
 
 export interface GithubServer {
@@ -39,7 +39,7 @@ export interface GithubServer {
 
 /**
  * GitHub's REST API and its sign-in on the loopback interface. As the real one, it refuses a request without the token, the version of
- * the API or a user agent, and does not find what there is no route for.
+ * the API or a user agent, and returns 404 for an unknown route.
  */
 export async function githubServer(routes: Routes = {}, { token = TOKEN } = {}): Promise<GithubServer> {
   const requests: Got[] = [];
@@ -60,7 +60,7 @@ export async function githubServer(routes: Routes = {}, { token = TOKEN } = {}):
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
 }
 
-/** What a provider answers to `github.issues list`; what it gives must be what it says it gives, and hold no credential. */
+/** Returns a provider's answer to `github.issues list`, which must match its schema and contain no credential. */
 export async function ask(
   { url }: Pick<GithubServer, "url">,
   what: string,
@@ -81,11 +81,11 @@ export async function ask(
   return output as Json;
 }
 
-/** Of a call: GitHub has no use for it. */
+/** The key of a call: GitHub does not use it. */
 export const KEY = "idempotency-key-7d1f";
 export const CREDENTIAL = { account: "ada", secret: { token: TOKEN } };
 
-/** A list by pages, with the header that says where it goes on. */
+/** Returns a page of a list, with the header that has the next page. */
 export function paged(
   items: readonly unknown[],
   { query, headers, path }: Got,
@@ -145,7 +145,7 @@ function headProblem({ method, headers, body }: Got, token: string): Reply | und
   return undefined;
 }
 
-/** Its pages are no API: a token has no business there. */
+/** Its pages are not part of the API and must not receive a token. */
 function webProblem({ method, headers, body }: Got): Reply | undefined {
   if (headers.authorization !== undefined || method !== "POST") return { status: 400, body: "no" };
   if (headers.accept !== "application/json") return { body: "error=not_json" };

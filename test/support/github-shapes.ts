@@ -1,4 +1,4 @@
-/** Answers as GitHub's REST API gives them (version 2022-11-28): its names, its nesting, and what nobody here needs. */
+/** Answers in the shape of GitHub's REST API (version 2022-11-28): its names, its nesting, and its unused fields. */
 export type Json = Record<string, unknown>;
 
 export const SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e";

@@ -11,8 +11,8 @@ const FOLDERS = [
 ];
 
 /**
- * Writes down that what a configuration has for skills was given to them, as `skillet config set` does where there is one copy. `places` are
- * folders that have folders of skills, beside the home.
+ * Binds the configured values to their skills, as `skillet config set` does if there is one copy. `places` are folders, in addition to the
+ * home, that have folders of skills.
  */
 export function giveValuesIn(home: string, ...places: readonly string[]): void {
   const [config, grants] = [join(home, ".skillet/config.toml"), join(home, ".skillet/grants.json")];

@@ -7,8 +7,8 @@ import { RUNS_CODE } from "./tiers.ts";
 // The threads of toolsets use it too.
 if (KEPT !== undefined) enableCompileCache(SHARED_CODE.NODE_COMPILE_CACHE);
 
-// What runs code needs bubblewrap. `npm test` installs it; where that could not be done, these are skipped, and the gate says so
-// loudly. In CI they fail.
+// Tests that run code need bubblewrap. `npm test` installs it. If that fails, these tests are skipped, and the gate prints
+// a warning. In CI they fail.
 if (findSystemProgram("bwrap") === undefined && !process.env["CI"]) {
   beforeEach(({ task, skip }) => {
     const { filepath } = task.file;

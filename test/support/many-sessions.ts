@@ -15,7 +15,7 @@ export interface PlainSession {
   token: string;
 }
 
-/** A server for people who each have a skill of their own and one that all have. */
+/** Starts a server for people who each have their own skill and one shared skill. */
 export async function serverOfPeople(people: number): Promise<{ server: TeamServer; tokens: string[] }> {
   const names = Array.from({ length: people }, (_, index) => `person${index}`);
   const files = Object.fromEntries(
@@ -80,7 +80,7 @@ export async function openPlainSession(
   };
 }
 
-/** Works through items, some at once. */
+/** Processes items, up to `atOnce` of them in parallel. */
 export async function inTurns<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<void> {
   const left = [...items];
   await Promise.all(
@@ -90,7 +90,7 @@ export async function inTurns<T>(items: readonly T[], atOnce: number, work: (ite
   );
 }
 
-/** Each session sees and loads what its person has, and nothing of others. */
+/** Checks that each session sees and loads the skills of its person, and no others. */
 export async function expectNoCrossTalk(sessions: readonly PlainSession[], atOnce: number): Promise<void> {
   await inTurns(sessions, atOnce, async (session) => {
     const other = sessions.find(({ person }) => person !== session.person);

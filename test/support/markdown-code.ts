@@ -8,19 +8,19 @@ import { temporaryFolder } from "./folder.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
 
-/** Code between fences. What stands after the language are marks, which no reader sees: ```` ```ts alone ````. */
+/** Code between fences. The text after the language has marks, which no reader sees: ```` ```ts alone ````. */
 export interface CodeBlock {
   page: string;
   language: string;
   marks: readonly string[];
-  /** The line of the page that its first line is. */
+  /** The line number of its first line in the page. */
   line: number;
   code: string;
 }
 
 const FENCED = /^```(\S*)[ \t]*(.*)\n([\s\S]*?)^```[ \t]*$/gm;
 
-/** All code of a page, which is named from the top of the project. */
+/** Returns all code of a page; its path is relative to the project root. */
 export function codeBlocks(page: string): CodeBlock[] {
   const text = readFileSync(join(ROOT, page), "utf8");
   return [...text.matchAll(FENCED)].map(({ 1: language = "", 2: marks = "", 3: code = "", index }) => ({
@@ -33,8 +33,8 @@ export function codeBlocks(page: string): CodeBlock[] {
 }
 
 /**
- * The TypeScript of a page as modules: the blocks of a page are one, in their order, and one that is marked `alone` is one of its own.
- * Each line stands where it stands in the page, so that what is said of a module's line is true of the page's.
+ * Returns the TypeScript of a page as modules. All blocks form one module, in their order; a block marked `alone` is a separate module.
+ * Each line keeps its line number, so that compiler messages refer to lines of the page.
  */
 export function modulesOf(page: string): Record<string, string> {
   const stem = page.replace(/\.md$/, "");
@@ -53,7 +53,7 @@ export function moduleOf(blocks: readonly CodeBlock[]): string {
   return `${Array.from(lines, (line) => line ?? "").join("\n")}\nexport {};\n`;
 }
 
-/** A folder that this package, as it is built, its optional packages and zod are installed in. */
+/** Creates a folder with the built package, its optional packages and zod installed. */
 export function installedFolder(files: Record<string, string> = {}): string {
   const { peerDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
   const folder = temporaryFolder({ "package.json": '{ "type": "module" }', ...files });
@@ -63,11 +63,11 @@ export function installedFolder(files: Record<string, string> = {}): string {
   };
   for (const name of [...Object.keys(peerDependencies), "zod", "@types"]) link(name, join(ROOT, "node_modules", name));
   link("skillet", ROOT);
-  link("@agent/tools", ROOT); // What toolsets call it.
+  link("@agent/tools", ROOT); // The name that toolsets use.
   return folder;
 }
 
-/** What the compiler has against these modules, with the types that the package has for others: `docs/use.ts(12,3): error …`. */
+/** Returns the compiler errors of these modules, with the package's published types: `docs/use.ts(12,3): error …`. */
 export function typeErrors(modules: Record<string, string>): string[] {
   const { compilerOptions } = JSON.parse(readFileSync(join(ROOT, "tsconfig.json"), "utf8"));
   const include = Object.keys(modules);
@@ -80,18 +80,18 @@ export function typeErrors(modules: Record<string, string>): string[] {
   return status === 0 ? [] : [...stdout.split("\n").filter(Boolean), `tsc ended with ${status}`];
 }
 
-/** A call of the program that a page shows. */
+/** A command of the program in a page. */
 export interface ShownCall {
   line: number;
   argv: readonly string[];
-  /** It stands in a sentence, where what it is called with may be left out. */
+  /** True if it is inside a sentence, where arguments may be omitted. */
   isInline: boolean;
 }
 
 const SHELLS = ["sh", "bash", "console"];
 const INLINE = /`((?:npx )?skillet [^`]+)`/g;
 
-/** Every call of `skillet` in a page: in blocks for shells, after the `$ ` of what is shown of a terminal, and in sentences. */
+/** Returns every call of `skillet` in a page: in shell blocks, after the `$ ` of terminal output, and in sentences. */
 export function callsOf(page: string): ShownCall[] {
   const blocks = codeBlocks(page);
   const lines = readFileSync(join(ROOT, page), "utf8").split("\n");
@@ -135,7 +135,7 @@ function callsIn(line: string): string[][] {
   });
 }
 
-/** What the program has against being called so, by its own table of commands; nothing is run. */
+/** Returns the usage error of the command, from the program's table of commands, without running it. */
 export async function usageError({
   argv: shown,
   isInline,

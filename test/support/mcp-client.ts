@@ -26,7 +26,7 @@ export interface McpClient {
   /** The names of the tools that are listed now. */
   tools(): Promise<string[]>;
   call(name: string, input?: Record<string, unknown>): Promise<Called>;
-  /** How often the client was told that the tools are others. */
+  /** Number of notifications that the list of tools changed. */
   changes(): number;
   close(): Promise<void>;
 }
@@ -41,7 +41,7 @@ export function negotiation(era: Era): Pick<ClientOptions, "versionNegotiation">
   return { versionNegotiation: { mode: era === "2025-11-25" ? "legacy" : { pin: era } } };
 }
 
-/** A client that is connected to what is served, over a transport in memory that is one connection, as stdio is. */
+/** Connects a client to the server, over an in-memory transport that is one connection, like stdio. */
 export async function connectTo(
   serving: SkillServer,
   { era = "2025-11-25", name = "test", ...options }: ClientParts = {},
@@ -63,7 +63,7 @@ export async function connectTo(
   return { ...asClient(client), changes: () => changes, close };
 }
 
-/** A client of a server that is connected to nothing yet. */
+/** Creates a client of a server that has no connection yet. */
 export async function clientOf(mcp: McpServer): Promise<ReturnType<typeof asClient>> {
   const [ours, theirs] = InMemoryTransport.createLinkedPair();
   await mcp.connect(theirs);
@@ -92,7 +92,7 @@ function called(result: Awaited<ReturnType<Client["callTool"]>>): Called {
   };
 }
 
-/** What is served of a scene, as `skillet serve` serves it. */
+/** Serves a scene, as `skillet serve` does. */
 export function servingOf(scene: Scene, options: SkillServerOptions = {}, host: Partial<Host> = {}): SkillServer {
   return createSkillServer(
     scene.catalog,

@@ -12,7 +12,7 @@ import { PROGRAM, RUN, SHARED_CODE } from "./program.ts";
 /** For a machine that is busy with other tests. */
 const PATIENCE_MS = 45_000;
 
-/** A workspace, and a home beside it. */
+/** A workspace, and a home next to it. */
 export interface Place {
   root: string;
   home: string;
@@ -22,7 +22,7 @@ export interface Place {
 /** Files below `home/` are in the user's home, all others in the workspace. */
 export function placeWith(files: Record<string, string>): Place {
   const root = temporaryFolder();
-  // Code never runs as root: where the tests do, others must be let in.
+  // Code never runs as root: if root runs the tests, other users need access.
   chmodSync(root, 0o755);
   const [home, cwd] = [join(root, "home"), join(root, "project")];
   for (const folder of [home, cwd]) mkdirSync(folder);
@@ -34,7 +34,7 @@ export function placeWith(files: Record<string, string>): Place {
   return { root, home, cwd };
 }
 
-/** What was answered, or told. */
+/** An answer or a notification. */
 export interface Message {
   jsonrpc: string;
   id?: string | number | null;
@@ -51,38 +51,38 @@ export interface Ended {
 
 export interface McpProcess {
   child: ChildProcessWithoutNullStreams;
-  /** Text and bytes as they are, all else as a line of JSON. */
+  /** Sends text and bytes unchanged, and other values as a line of JSON. */
   send(...messages: unknown[]): void;
   answer(id: string | number): Promise<Message>;
   request(method: string, params?: unknown): Promise<Message>;
-  /** Begins as a client of 2025-11-25 does. */
+  /** Initializes as a client of 2025-11-25 does. */
   initialize(): Promise<Message>;
   call(tool: string, input?: unknown): Promise<Message>;
   /** The lines on stdout. */
   lines(): readonly string[];
-  /** The lines on stdout that are none of the protocol's. */
+  /** The lines on stdout that are not messages of the protocol. */
   foreign(): readonly string[];
-  /** What is on stderr. */
+  /** The output on stderr. */
   said(): string;
   ended: Promise<Ended>;
 }
 
 export interface ProcessParts {
   env?: Record<string, string>;
-  /** False: what it writes is not read. */
+  /** False if its output is not read. */
   isRead?: boolean;
-  /** Code that runs in its process beside it. */
+  /** Additional code that runs in its process. */
   beside?: string;
 }
 
-/** `skillet serve` as a process, with its streams as they are. */
+/** Starts `skillet serve` as a process, with its raw streams. */
 export function mcpProcess(place: Place, args: readonly string[] = [], parts: ProcessParts = {}): McpProcess {
   const child = spawn(process.execPath, startOf(args, parts.beside), {
     cwd: place.cwd,
     env: { ...environment(place), ...parts.env },
   });
   onTestFinished(() => void child.kill("SIGKILL"));
-  child.stdin.on("error", () => {}); // It has gone; the test sees that otherwise.
+  child.stdin.on("error", () => {}); // It has ended; the test checks that separately.
   const lines: string[] = [];
   const answers = new Map<unknown, PromiseWithResolvers<Message>>();
   const waiting = (id: unknown) => {
@@ -144,7 +144,7 @@ export const OPENING = {
   clientInfo: { name: "test", version: "1.0.0" },
 };
 
-/** The v2 client, with `skillet serve` as the process that it starts itself. */
+/** Connects the v2 client, which starts `skillet serve` itself. */
 export async function processClient(
   place: Place,
   { era = "2025-11-25", args = [], name = "test", ...options }: ClientParts & { args?: readonly string[] } = {},
@@ -163,7 +163,7 @@ export async function processClient(
   return { ...asClient(client), pid: transport.pid ?? 0 };
 }
 
-/** The processes whose command line this is. */
+/** Returns the processes with this command line. */
 export function running(command: string): number[] {
   return readdirSync("/proc").flatMap((id) => {
     if (!/^\d+$/.test(id)) return [];
@@ -176,7 +176,7 @@ export function running(command: string): number[] {
   });
 }
 
-/** What Node is started with. */
+/** The arguments of Node. */
 export function startOf(args: readonly string[], beside = ""): string[] {
   const folder = temporaryFolder({
     "start.mjs": `import { run } from ${JSON.stringify(PROGRAM)};\n${RUN}\n${beside}\n`,
@@ -184,7 +184,7 @@ export function startOf(args: readonly string[], beside = ""): string[] {
   return [join(folder, "start.mjs"), "serve", ...args];
 }
 
-/** Nothing of this machine's but where programs are. */
+/** Returns an environment without this machine's variables, except `PATH`. */
 export function environment({ home }: Place): Record<string, string> {
   return { ...SHARED_CODE, PATH: process.env["PATH"] ?? "", HOME: home, NO_COLOR: "1", OLLAMA_HOST: "127.0.0.1:1" };
 }

@@ -8,9 +8,9 @@ const log = process.env["MCP_LOG"];
 if (log) appendFileSync(log, `start ${process.pid}\n`);
 
 const ODD: Record<string, () => void> = {
-  /** Says nothing, and does not end when its input does. */
+  /** Prints nothing, and does not end at the end of its input. */
   silent: () => void setInterval(() => {}, 1000),
-  /** Prints what is no message, for ever. */
+  /** Prints invalid messages without end. */
   floods() {
     const line = `${"no message ".repeat(500)}\n`;
     const write = () => {
@@ -19,24 +19,24 @@ const ODD: Record<string, () => void> = {
     };
     write();
   },
-  /** Ends at once. */
+  /** Ends immediately. */
   dies() {
     process.stderr.write("the key is missing\n");
     process.exitCode = 7;
   },
-  /** Prints lines of its own between its messages, and much on its standard error. */
+  /** Prints other lines between its messages, and a lot on stderr. */
   chatty() {
     process.stdout.write("Starting up...\n{not json}\n");
     process.stderr.write("w".repeat(5_000_000));
     serveStdio(() => toolServer("usual"));
   },
-  /** Does not end when it is told to. */
+  /** Ignores the signal to end. */
   stubborn() {
     process.on("SIGTERM", () => {});
     setInterval(() => {}, 1000);
     serveStdio(() => toolServer("usual"));
   },
-  /** Knows only the newer way to be greeted. */
+  /** Supports only the newer handshake. */
   modern: () => void serveStdio(() => toolServer("usual"), { legacy: "reject" }),
 };
 

@@ -1,7 +1,7 @@
 import { appendFileSync } from "node:fs";
 import { type CallToolResult, Server, type Tool } from "@modelcontextprotocol/server";
 
-/** Which tools a server of the tests has. */
+/** The tools of a test server. */
 export type Kind = "usual" | "illegal" | "many" | "huge" | "none";
 
 const NOTHING: Tool["inputSchema"] = { type: "object" };
@@ -24,7 +24,7 @@ const USUAL: readonly Tool[] = [
   },
   { name: "fail", description: "Fails.", inputSchema: NOTHING },
   { name: "exit", description: "Ends the server.", inputSchema: NOTHING },
-  { name: "large", description: "Gives more than anybody takes.", inputSchema: NOTHING },
+  { name: "large", description: "Returns more than any client accepts.", inputSchema: NOTHING },
   { name: "grow", description: "Makes a tool more.", inputSchema: NOTHING },
 ];
 
@@ -57,7 +57,7 @@ const TOOLS: Record<Kind, readonly Tool[]> = {
   ],
 };
 
-/** A server with these tools. What it hears of is written to the file `MCP_LOG`. */
+/** Creates a server with these tools. It writes the notifications that it receives to the file `MCP_LOG`. */
 export function toolServer(kind: Kind, log: string | undefined = process.env["MCP_LOG"]): Server {
   const heard = (line: string) => log && appendFileSync(log, `${line}\n`);
   const tools = [...TOOLS[kind]];

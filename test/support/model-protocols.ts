@@ -351,7 +351,7 @@ export function signed(reasoning: string): string {
 
 export function unsigned(signature: string): string {
   const [, text] = /^signed\.([\w-]+)$/.exec(signature) ?? [];
-  if (text === undefined) throw new Error(`the signature "${signature}" is none of this server's`);
+  if (text === undefined) throw new Error(`the signature "${signature}" is not from this server`);
   return Buffer.from(text, "base64url").toString();
 }
 const anthropicCall = ({ id, name, input }: Call) => ({ type: "tool_use", id, name, input });

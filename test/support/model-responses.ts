@@ -41,7 +41,7 @@ const ITEMS = z.union([
 const BODY = z.object({
   model: TEXT,
   stream: z.boolean().optional(),
-  // What is kept at the provider could not be gone on with elsewhere.
+  // A run could not resume at another provider with state kept at this one.
   store: z.literal(false),
   max_output_tokens: z.number().int().min(16).optional(),
   reasoning: z.object({ effort: z.string().optional() }).optional(),

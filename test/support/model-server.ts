@@ -21,9 +21,9 @@ const SERVED = { ...PROTOCOLS, responses } as const;
 export const MODEL = "test-model";
 export const API_KEY = "test-key";
 
-/** What the model says: text, tools to call, or all there is to say about it; or what goes wrong. */
+/** The model's turn: text, tool calls, all fields, or an error. */
 export type Reply = string | readonly Wanted[] | Answer | Mishap;
-/** A tool to call. `written` is its input as it comes over the wire, where that is no JSON. */
+/** A tool call. `written` is its input on the wire if that is not JSON. */
 type Wanted = { tool: string; input: unknown; written?: string };
 
 export interface Answer {
@@ -38,30 +38,30 @@ export type Mishap =
   | { status: number; headers?: Readonly<Record<string, string>>; message?: string }
   /** The connection ends in the middle of this text. */
   | { breaksOff: string }
-  /** It says nothing, ever. */
+  /** It never answers. */
   | { hangs: true }
-  /** Something that is none of the protocol. */
+  /** An answer that violates the protocol. */
   | { sends: string };
 
 export interface ServerOptions {
-  /** The one model that there is. */
+  /** The only model. */
   model?: string;
-  /** The one key that is taken; `none`: a request must have none. */
+  /** The only accepted key; `none`: a request must not have a key. */
   apiKey?: string | "none";
 }
 
-/** One turn of the model. Throws, as `expect` does, when it is not asked what it should be. */
+/** One turn of the model. Throws, as `expect` does, if the request is not as expected. */
 export type Turn = (request: ModelRequest) => Reply;
 
-/** A request as the model understands it, whichever protocol it came by. */
+/** A request, independent of the protocol. */
 export interface ModelRequest extends Omit<ReadRequest, "entries"> {
-  /** What came of the tools that it called, in order. `isError` where the protocol can say it. */
+  /** The results of its tool calls, in order. `isError` if the protocol has it. */
   results: readonly { tool: string; content: string; isError: boolean | undefined }[];
-  /** What skillet put after what the user wrote last, for this turn alone. */
+  /** The text that skillet added after the user's last message, for this turn only. */
   context: string;
-  /** All that was said by both, in order. */
+  /** All messages of both sides, in order. */
   said: readonly string[];
-  /** What it had thought, as it came back. */
+  /** The returned reasoning of earlier turns. */
   reasoning: readonly string[];
 }
 
@@ -72,8 +72,8 @@ export interface ModelServer {
 }
 
 /**
- * A language model that follows a script, behind a provider's protocol on the loopback interface. What a provider would refuse
- * is answered with 400 and fails the test, and so does a turn that fails or is not taken. One turn alone answers whatever is asked.
+ * Starts a language model that follows a script, with a provider's protocol on the loopback interface. Requests that a provider would
+ * refuse get status 400 and fail the test, as does a turn that fails or is not used. A single turn answers every request.
  */
 export async function modelServer(
   name: keyof typeof SERVED,
@@ -176,12 +176,12 @@ function checkTools(tools: ReadRequest["tools"]): void {
   for (const [name, { description, schema }] of Object.entries(tools)) {
     if (!TOOL_NAME.test(name)) throw new Error(`the tool name "${name}" is not allowed`);
     if (description === "") throw new Error(`the tool ${name} has no description`);
-    if (schema["type"] !== "object") throw new Error(`the schema of ${name} is no object's`);
+    if (schema["type"] !== "object") throw new Error(`the schema of ${name} is not an object schema`);
     checkSchema(schema);
   }
 }
 
-/** Most requests bring the tools of the one before, and to compile a schema takes longer than all else of an answer. */
+/** Most requests repeat the tools of the previous one, and compiling a schema is the slowest part of an answer. */
 const checked = new Set<string>();
 
 function checkSchema(schema: object): void {
@@ -191,7 +191,7 @@ function checkSchema(schema: object): void {
   checked.add(text);
 }
 
-/** What came of the calls. Throws when calls and results are not those of this conversation, in pairs and in order. */
+/** Returns the results of the calls. Throws if calls and results are not paired and in order. */
 function resultsIn(entries: readonly Entry[], called: ReadonlyMap<string, Call>): ModelRequest["results"] {
   const open = new Map<string, Call>();
   const results: { tool: string; content: string; isError: boolean | undefined }[] = [];

@@ -7,7 +7,7 @@ import { temporaryFolder } from "./folder.ts";
 const FIXTURE = join(import.meta.dirname, "../fixtures/old-home");
 const PLACES = { "@CLONE@": join(import.meta.dirname, "../.."), "@NODE@": process.execPath };
 
-/** A copy of the home and the workspace that 0.1.0 left, at a path of its own (test/fixtures/old-home/make.mjs). */
+/** Copies the home and the workspace that 0.1.0 created to a new path (test/fixtures/old-home/make.mjs). */
 export function copyOldHome() {
   const root = realpathSync(temporaryFolder());
   for (const name of ["home", "project", "mine", "source"])

@@ -3,13 +3,13 @@ import { asOrdinaryUser } from "./ordinary-user.ts";
 import { WITH_BUILT } from "./program.ts";
 
 export interface Starting {
-  /** Whether it is to be somebody who is not root. */
+  /** True to run it as a user other than root. */
   isOrdinary?: boolean;
   /** A program that starts it, with its arguments. */
   wrap?: readonly string[];
 }
 
-/** Runs a file of the tests as `node FILE ORDERS`, which prints what came of it as JSON. What it printed, and which signal ended it. */
+/** Runs a file of the tests as `node FILE ORDERS`, which prints its result as JSON. Returns the result, and the signal that ended it. */
 export async function ownProcess<Came extends { signal: string | null }>(
   file: string,
   orders: object,

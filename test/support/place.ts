@@ -13,8 +13,8 @@ export interface Place {
 }
 
 /**
- * A home with a configuration, and a project that others may change; `files` are below `home/` and `project/`. What is configured for a skill
- * is given to its copy where there is one, as `skillet config set` does.
+ * Creates a home with a configuration, and a project that others may change; `files` are below `home/` and `project/`. Configured values are
+ * bound to the copy of their skill if there is one, as `skillet config set` does.
  */
 export function place(files: Record<string, string>, config = ""): Place {
   const root = temporaryFolder({ "home/.skillet/config.toml": config, "project/README.md": "A project.\n", ...files });

@@ -5,7 +5,7 @@ import type { SkillError } from "../../src/errors/problem.ts";
 import type { CapabilityProvider, ProviderCall } from "../../src/host/capability-contract.ts";
 import { temporaryFolder } from "./folder.ts";
 
-/** A provider whose program is this JavaScript: `request` is what it was asked, `answer(result)` and `refuse(error)` print. */
+/** A provider whose program is this JavaScript: `request` is its input, `answer(result)` and `refuse(error)` print. */
 export function programProvider(source: string, more: Partial<CommandProviderOptions> = {}): CapabilityProvider {
   const folder = temporaryFolder({ "program.cjs": `${PRELUDE}\n${source}` });
   const command = [process.execPath, join(folder, "program.cjs")];
@@ -19,7 +19,7 @@ const answer = (result) => print({ version: 1, id: request.id, ok: true, result 
 const refuse = (error) => print({ version: 1, id: request.id, ok: false, error });
 `;
 
-/** Somebody who serves one thing, and does nothing. */
+/** A provider that serves one capability, and does nothing. */
 export function idleProvider(namespace: string): CapabilityProvider {
   const operations = { get: { description: "Gives nothing.", input: { type: "object" }, execute: () => ({}) } };
   return defineProvider({ namespace, capabilities: { thing: { description: "A thing.", operations } } });
@@ -37,12 +37,12 @@ export function callOf(operation: string, input: unknown = {}, more: Partial<Pro
   return { capability: "notes.notes", operation, input, context, key: "key_1", ...more };
 }
 
-/** For a call that is not given up. */
+/** The signal of a call that is not aborted. */
 export function patience(): { signal: AbortSignal } {
   return { signal: new AbortController().signal };
 }
 
-/** What went wrong: it must. */
+/** Returns the error of a call that must fail. */
 export async function errorOf(work: Promise<unknown>): Promise<SkillError> {
   try {
     await work;

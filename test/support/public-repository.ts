@@ -98,7 +98,7 @@ const LINKS: Readonly<Record<string, string>> = {
   "examples/self": "..",
 };
 
-/** A repository in the shape of public ones, as a folder of its own. */
+/** Creates a folder with a repository in the shape of public ones. */
 export function publicRepository(): string {
   const root = temporaryFolder({
     ...OTHER_FILES,

@@ -4,15 +4,15 @@ import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { temporaryFolder, writeFiles } from "./folder.ts";
 
-/** A git repository of a test's own. */
+/** A git repository of a test. */
 export interface Repository {
   /** Its work tree. */
   folder: string;
   /** `file://…` */
   url: string;
-  /** Runs git in it, and gives what it prints. */
+  /** Runs git in it, and returns the output. */
   git(...args: string[]): string;
-  /** Adds files and commits them; gives the commit's id. */
+  /** Adds files, commits them, and returns the commit's id. */
   commit(files?: Record<string, string | Uint8Array>, message?: string): string;
 }
 
@@ -54,7 +54,7 @@ export function makeRepository(
   return repository;
 }
 
-/** Puts another repository's commit at a path of this one, as a submodule is, wherever it is said to come from. */
+/** Adds another repository's commit at a path of this one as a submodule, with any URL. */
 export function addSubmodule({ git, folder }: Repository, path: string, url: string): void {
   const id = git("rev-parse", "HEAD");
   writeFileSync(join(folder, ".gitmodules"), `[submodule "x"]\n\tpath = ${path}\n\turl = ${url}\n`);
@@ -70,7 +70,7 @@ export function addLink({ git, folder }: Repository, path: string, target: strin
   git("commit", "--quiet", "--message", "link");
 }
 
-/** A script that leaves a file behind when anybody runs it. */
+/** A script that leaves a file behind when it runs. */
 export function canary(file: string, canaryFile: string): void {
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, `#!/bin/sh\ntouch '${canaryFile}'\n`);

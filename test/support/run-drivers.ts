@@ -7,7 +7,7 @@ import { useScene } from "./use.ts";
 
 export type RunDriver = "files" | "memory" | "postgres";
 
-/** A storage of runs that each scene creates anew. It is opened each time as another process would. */
+/** A storage of runs that each scene creates again. Each open acts as another process. */
 type CreateRunStorage = () => () => RunStore;
 
 const external = new Map<RunDriver, CreateRunStorage>();

@@ -84,7 +84,7 @@ export function siteIndex(skills: readonly unknown[], schema: unknown = SCHEMA):
   return JSON.stringify({ $schema: schema, skills });
 }
 
-/** An entry that is right in every respect. */
+/** Returns a valid entry. */
 export function siteEntry(
   name: string,
   type: string,

@@ -1,6 +1,6 @@
 /**
- * The command line in a process of its own: one that runs beside others, is another user, or is killed in between. A test starts it with
- * `skilletProcess()`; it is never imported by what it runs.
+ * The command line in a separate process: one that runs next to others, as another user, or is killed in between. A test starts it with
+ * `skilletProcess()`; the code that it runs never imports it.
  */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -13,11 +13,11 @@ const START = join(import.meta.dirname, "start-skillet.mjs");
 export interface Starting {
   cwd: string;
   env: Record<string, string>;
-  /** Whether it is to be somebody who is not root. */
+  /** True to run it as a user other than root. */
   isOrdinary?: boolean;
   /** Kills it after so long: only turns a hang into a failure. */
   deadlineMs?: number;
-  /** Kills itself right before it renames something for the so-manieth time, counted from 1. */
+  /** Kills itself right before its nth rename, counted from 1. */
   killBeforeRename?: number;
   /** Kills it when this is aborted. */
   killOn?: AbortSignal;

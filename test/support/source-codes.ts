@@ -26,7 +26,7 @@ export function sourceFiles(): SourceFile[] {
     });
 }
 
-/** What stands where a code does: `code: …`, the first argument of an error, that of a function of ours whose parameter is called `code`. */
+/** Returns all codes: values of `code: …`, first arguments of errors, and arguments of project functions for their parameter `code`. */
 export function codesGiven(files: readonly SourceFile[]): Map<string, string> {
   const takers = new Map(files.map(({ path, program }) => [path, takersIn(program)]));
   const found = new Map<string, string>();
@@ -40,7 +40,7 @@ export function codesGiven(files: readonly SourceFile[]): Map<string, string> {
   return found;
 }
 
-/** Every text that the sources hold and that may become a code: not what a code is only compared with. */
+/** Returns every text of the sources that may become a code, without texts that a code is only compared with. */
 export function textsOf(files: readonly SourceFile[]): { whole: Set<string>; starts: Set<string> } {
   const whole = new Set<string>();
   const starts = new Set<string>();
@@ -58,7 +58,7 @@ export function textsOf(files: readonly SourceFile[]): { whole: Set<string>; sta
   return { whole, starts };
 }
 
-/** Variables of the environment, by how they are read, or by how such a name looks. */
+/** Returns environment variables, by the way they are read or by the form of the name. */
 export function variablesOf(files: readonly SourceFile[]): Set<string> {
   const found = new Set<string>();
   for (const { program } of files)
@@ -78,7 +78,7 @@ interface Member {
   value: unknown;
 }
 
-/** What a file imports or passes on, by the path of it. */
+/** Returns the imports and re-exports of a file, by path. */
 export function importedBy({ path, program }: SourceFile): { from: string; to: string; isType: boolean }[] {
   return (program["body"] as Node[]).flatMap((node) => {
     const to = nameOf(node["source"] as Node | undefined);
@@ -114,7 +114,7 @@ function takersIn(program: Node): Map<string, number> {
   return takers;
 }
 
-/** Of those that take a number, none gives a code of ours. */
+/** True for a parameter `code`, except a numeric one, which is not one of the project's codes. */
 function isCode(parameter: Node): boolean {
   const target = parameter.type === "AssignmentPattern" ? (parameter["left"] as Node) : parameter;
   const annotation = JSON.stringify(target["typeAnnotation"] ?? {});
@@ -132,7 +132,7 @@ function importsOf(program: Node, path: string): Map<string, string> {
   return found;
 }
 
-/** The texts that an expression can come to. */
+/** Returns the possible texts of an expression. */
 function literalsIn(node: Node | null | undefined): string[] {
   const { consequent, alternate, left, right, expression } = (node ?? {}) as Record<string, Node>;
   if (node?.type === "Literal") return typeof node["value"] === "string" && node["value"] !== "" ? [node["value"]] : [];
@@ -152,7 +152,7 @@ function nameOf(node: Node | null | undefined): string {
   return String(node?.["name"] ?? node?.["value"] ?? "");
 }
 
-/** Each node of a tree, from its root; what is below one is passed over where `see` says so. */
+/** Visits each node of a tree, from its root, and skips the children of a node if `see` returns so. */
 function visit(value: unknown, see: (node: Node) => unknown): void {
   if (Array.isArray(value)) for (const item of value) visit(item, see);
   else if (value !== null && typeof value === "object") {

@@ -1,4 +1,4 @@
-/** Takes note of so many runs, as a program of its own: `node statistics-writer.ts HOME NAME COUNT`. */
+/** Records this number of runs, as a separate program: `node statistics-writer.ts HOME NAME COUNT`. */
 import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { ended } from "./statistics-events.ts";
 

@@ -30,7 +30,7 @@ process.once("message", async ({ modules, work: source, inputs }) => {
   // biome-ignore lint/security/noGlobalEval: a function of the test that asks.
   const work = eval(source);
   const counts = [];
-  // The first input is tried before it counts: what is made once, at the first use, is made then.
+  // The first input runs once before counting, so that one-time initialization is not counted.
   for (const input of [inputs[0], ...inputs]) {
     takeCount();
     await work(exports, input);

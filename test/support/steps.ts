@@ -70,7 +70,7 @@ const NEGLIGIBLE = 100;
 
 /**
  * Runs work so often that the deadline is reached when a built-in function in it takes more than a time that grows with its input: what
- * is linear needs a hundredth of it, on a busy machine too. For what has steps of its own, count these.
+ * is linear needs a hundredth of it, on a busy machine too. For work with countable steps, count these.
  */
 export function runOften(times: number, work: () => unknown): void {
   const deadline = performance.now() + DEADLINE_MS;

@@ -9,34 +9,34 @@ export interface Terminal {
   type(text: string): void;
   /** Sends it to the program, and to nothing around it. */
   signal(name: NodeJS.Signals): void;
-  /** Takes the terminal away, and waits until the program has ended: what it ended with. */
+  /** Closes the terminal, waits until the program has ended, and returns how it ended. */
   hangUp(): Promise<number>;
-  /** Waits until this is on the screen, below what was waited for before. */
+  /** Waits until this is on the screen, below the text of the previous wait. */
   sees(text: string): Promise<void>;
-  /** What is on the screen now, without blanks at the ends of lines. */
+  /** Returns the current screen, without blanks at the ends of lines. */
   screen(): string;
-  /** All that was written to it. */
+  /** Returns everything that was written to it. */
   written(): string;
   ended: Promise<number | null>;
-  /** How the terminal was left, once the program has ended: as `stty` says it. */
+  /** The state of the terminal after the program has ended, as `stty` reports it. */
   left(): string;
 }
 
 interface Place {
   home: string;
   cwd: string;
-  /** What the process does beside the program. */
+  /** Additional code of the process. */
   beside?: string;
-  /** Its width, where it is not 80 columns. */
+  /** Its width. Defaults to 80 columns. */
   columns?: number;
-  /** What is piped into it; its terminal is there all the same. */
+  /** Standard input from a pipe; the program still has its terminal. */
   piped?: string;
-  /** The program, where it is not that of the sources; `with` stands before it: who it is run as. */
+  /** The program, if not that of the sources. `with`: words before it that set the user. */
   bin?: string;
   with?: readonly string[];
 }
 
-/** The program at a terminal of its own, which util-linux's `script` gives it: 80 columns wide, unless told otherwise. */
+/** Starts the program in its own terminal, which util-linux's `script` creates. Defaults to 80 columns. */
 export function terminal(args: readonly string[], place: Place): Terminal {
   const start = temporaryFolder({
     "start.mjs": `import { writeFileSync } from "node:fs";
@@ -52,7 +52,7 @@ export function terminal(args: readonly string[], place: Place): Terminal {
     ...args,
   ].join(" ");
   const before = place.piped === undefined ? "" : `printf %s '${place.piped}' | `;
-  // Ctrl-C is for the program: some shells would go with it, and say nothing of how the terminal was left.
+  // Ctrl-C is for the program: some shells would end with it, without reporting the state of the terminal.
   const command = `trap : INT; stty cols ${place.columns ?? 80} rows 50; ${before}${node}; code=$?; stty -a >'${left}'; exit $code`;
   if (place.with) chmodSync(start, 0o777);
   const pid = () => Number(readFileSync(join(start, "pid"), "utf8"));

@@ -1,4 +1,4 @@
-// Given to a process of a test's own with `--import`: what was built stands in for the sources that it imports.
+// Loaded into a separate process of a test with `--import`: built modules replace the imported sources.
 import { registerHooks } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -12,7 +12,7 @@ import { API_KEY, MODEL, type ModelServer, modelServer, type PROTOCOLS, type Tur
 
 export type ProtocolName = keyof typeof PROTOCOLS;
 
-/** A skill of the user's own: its frontmatter beside name and description, and its instructions. */
+/** A skill of the user: its frontmatter in addition to name and description, and its instructions. */
 export interface Written {
   more?: string;
   body?: string;
@@ -36,10 +36,10 @@ export interface Parts {
   protocol?: ProtocolName;
   /** Further configuration. */
   config?: string;
-  /** Files of the workspace, which everybody may change. */
+  /** Files of the workspace, which every user may change. */
   workspace?: Record<string, string>;
   env?: Record<string, string>;
-  /** Whether what is configured for the skills was given to them. Defaults to true. */
+  /** Whether the configured values are bound to the skills. Defaults to true. */
   areGiven?: boolean;
   /** Opens the runs, each time as another process would. Defaults to those in the user's home. */
   openRuns?: () => RunStore;
@@ -63,7 +63,7 @@ export async function useScene({ skills, turns, config = "", workspace = {}, ...
     parts.env,
     { areGiven: parts.areGiven ?? true, openRuns: parts.openRuns },
   );
-  // Code never runs as root: where the tests do, others must be let in.
+  // Code never runs as root: if root runs the tests, other users need access.
   chmodSync(found.root, 0o755);
   chmodSync(join(found.root, "project"), 0o777);
   return {
@@ -83,7 +83,7 @@ export function modelConfig(protocol: ProtocolName, { url }: Pick<ModelServer, "
   return `[models.${alias}]\nprovider = "${provider}"\nmodel = "${MODEL}"\nbase_url = "${url}"\napi_key = "${API_KEY}"\n`;
 }
 
-/** Somebody who is asked, and answers this; then no. */
+/** A user who gives these answers to approval requests, and then declines. */
 export function asking(...answers: Approval[]): {
   asked: ApprovalRequest[];
   approve: (effect: ApprovalRequest) => Promise<Approval>;

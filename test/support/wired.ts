@@ -4,7 +4,7 @@ import { type RunOptions, skillet } from "./command.ts";
 import { skillText, temporaryFolder, writeFiles } from "./folder.ts";
 import { giveValuesIn } from "./give-values.ts";
 
-/** What the provider of a test does: JavaScript that has `request`, `method`, `params`, `answer(result)`, `refuse(error)` and `fs`. */
+/** The code of a test's provider: JavaScript with `request`, `method`, `params`, `answer(result)`, `refuse(error)` and `fs`. */
 export interface Wiring {
   program: string;
   /** Further lines of its table. */
@@ -46,7 +46,7 @@ const answer = (result) => print({ version: 1, id: request.id, ok: true, result 
 const refuse = (error) => print({ version: 1, id: request.id, ok: false, error });
 `;
 
-/** What it is where a test says nothing else. */
+/** The default for tests. */
 const DESCRIBE = `
 const operation = (name, mutating) => ({ name, description: name + " tickets", mutating, input_schema: {
   type: "object", properties: { id: { type: "integer" } }, additionalProperties: false } });
@@ -56,7 +56,7 @@ if (method === "describe") answer({
 if (method === "health") answer({ is_ready: true });
 if (method === "invoke") {
   const { capability, operation: name, input } = params;
-  if (capability !== "desk.tickets" || !["open", "list"].includes(name)) refuse({ code: "not-found", message: "there is no such thing" });
+  if (capability !== "desk.tickets" || !["open", "list"].includes(name)) refuse({ code: "not-found", message: "unknown capability or operation" });
   else if (typeof input !== "object") refuse({ code: "input-invalid", message: "no object" });
   else { if (name === "open") fs.appendFileSync("opened", params.idempotency_key + "\\n"); answer({ output: { tickets: [] } }); }
 }
