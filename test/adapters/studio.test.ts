@@ -9,11 +9,18 @@ import {
   watchStores,
 } from "../../src/adapters/studio/studio-changes.ts";
 import { createStudioGuard } from "../../src/adapters/studio/studio-server.ts";
+import { createHeldFolder, digestCurrent } from "../../src/agent/workspace/held-changes.ts";
+import { digestPath } from "../../src/agent/workspace/workspace-snapshot.ts";
 import { TIERS } from "../../src/catalog/disclose.ts";
+import { createStudioRoutes } from "../../src/cli/studio-routes.ts";
+import { createEvalReport, createSkillReport, saveEvalReport } from "../../src/eval/eval-report.ts";
+import { createRunStore } from "../../src/store/runs.ts";
+import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { findDesktopOpener } from "../../src/util/system.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
 import { type Place, place } from "../support/place.ts";
+import { IS_LONG } from "../support/sample-steps.ts";
 import { followChanges, type StudioCall, startStudio } from "../support/studio.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -28,6 +35,28 @@ const SKILLS = {
   "project/skills/twice/notes/more.md": "# More\n",
   "project/skills/broken/SKILL.md": "---\nname: broken\n---\n\nNothing.\n",
 };
+
+/** THE table of routes with the stream of changes. No context is needed: no route answers here. */
+const ROUTES = [
+  ...createStudioRoutes({} as Parameters<typeof createStudioRoutes>[0]),
+  { method: "GET", path: "/api/changes", isChange: undefined },
+] as const;
+const CHANGES = ROUTES.filter(({ isChange }) => isChange);
+const POSTS = ROUTES.filter(({ method }) => method === "POST");
+
+/** The path of a route, with the values of its parameters. Fails for a parameter without one. */
+function fillPath(path: string, values: Readonly<Record<string, string>>): string {
+  return path.replace(/:(\w+)/g, (_, name: string) => {
+    expect(values, path).toHaveProperty(name);
+    return values[name] ?? "";
+  });
+}
+
+const ANY = { name: "greeter", id: "20261119-000000-00000000", index: "0" };
+
+function callRoute({ method, path }: { method: string; path: string }, values: Readonly<Record<string, string>> = ANY) {
+  return { path: fillPath(path, values), call: method === "POST" ? { method, body: {} } : { method } };
+}
 
 const dist = join(import.meta.dirname, "../../dist/studio");
 
@@ -64,13 +93,19 @@ describe("the requests of studio", () => {
     expect((await studio.send("/api/session", session)).status).toBe(401);
   });
 
-  it("[V-01] needs both the cookie, which other ports of this machine receive, and the key, which they do not", async () => {
+  it("[V-01] needs for every route both the cookie, which other ports of this machine receive, and the key, which they do not", async () => {
     const studio = await startStudio(place(SKILLS).run);
     const send = await studio.open();
     expect((await send("/api/studio")).status).toBe(200);
-    expect((await send("/api/studio", { headers: { cookie: "" } })).status).toBe(401);
-    expect((await send("/api/studio", { headers: { "x-skillet-key": "" } })).status).toBe(401);
-    expect((await send("/api/changes", { headers: { "x-skillet-key": "" } })).status).toBe(401);
+    expect(ROUTES.length).toBeGreaterThan(15);
+    for (const route of ROUTES) {
+      const { path, call } = callRoute(route);
+      expect((await studio.send(path, call)).status, path).toBe(401);
+      for (const headers of [{ cookie: "" }, { "x-skillet-key": "" }, { "x-skillet-key": studio.token }])
+        expect((await send(path, { ...call, headers })).json, path).toMatchObject({
+          error: { code: "studio-session" },
+        });
+    }
   });
 
   it.each([
@@ -83,11 +118,14 @@ describe("the requests of studio", () => {
     ["a page without an origin", { origin: "null" }],
     ["a page of another site", { "sec-fetch-site": "cross-site" }],
     ["a page of the same site", { "sec-fetch-site": "same-site" }],
-  ])("[V-01] refuses %s, also with a session and for the page itself", async (_, headers) => {
+  ])("[V-01] refuses %s for every route, also with a session, and for the page itself", async (_, headers) => {
     const studio = await startStudio(place(SKILLS).run);
     const send = await studio.open();
-    for (const path of ["/", "/api/skills"])
-      expect(await send(path, { headers })).toMatchObject({ status: 403, json: { error: { code: "studio-origin" } } });
+    for (const { path, call } of [{ path: "/", call: {} }, ...ROUTES.map((route) => callRoute(route))])
+      expect(await send(path, { ...call, headers }), path).toMatchObject({
+        status: 403,
+        json: { error: { code: "studio-origin" } },
+      });
   });
 
   it("[V-01] accepts its own names, also on every interface", () => {
@@ -158,45 +196,81 @@ describe("the requests of studio", () => {
       expect((await send(path)).status, path).toBe(404);
   });
 
-  it("[V-04] changes nothing for a request without JSON, without a session, or when it is read-only", async () => {
-    const studio = await startStudio(place(SKILLS).run, "--read-only");
-    const path = "/api/runs/20261119-000000-00000000/cancel";
-    expect((await studio.send(path, { method: "POST", body: {} })).status).toBe(401);
-    const send = await studio.open();
-    expect(await send(path, { method: "POST", body: {} })).toMatchObject({
-      status: 403,
-      json: { error: { code: "studio-read-only" } },
-    });
-    expect((await send(path)).status).toBe(404);
-    const writable = await startStudio(place(SKILLS).run);
-    const sendThere = await writable.open();
-    for (const headers of [
-      {},
-      { "content-type": "text/plain" },
-      { "content-type": "application/x-www-form-urlencoded" },
-    ])
-      expect((await sendThere(path, { method: "POST", headers })).json).toMatchObject({ error: { code: "usage" } });
-    const large = { text: "x".repeat(100_000) };
-    expect((await sendThere(path, { method: "POST", body: large })).json).toMatchObject({ error: { code: "usage" } });
-    expect((await sendThere(path, { method: "POST", body: {} })).json).toMatchObject({
+  it("[V-04] changes nothing when it is read-only, and answers every other route", async () => {
+    const here = place({ ...SKILLS, "home/.skillet/evals/x.json": "{}" });
+    await recordWaitingRun(here, "greet them");
+    const send = await (await startStudio(here.run, "--read-only")).open();
+    const before = readFiles(here);
+    expect(POSTS.filter(({ isChange }) => !isChange).map(({ path }) => path)).toEqual(["/api/doctor", "/api/sandbox"]);
+    for (const route of CHANGES) {
+      const { path, call } = callRoute(route, { ...ANY, id: WAITING });
+      expect(route.method).toBe("POST");
+      expect((await send(path, call)).json, path).toMatchObject({ error: { code: "studio-read-only" } });
+      expect((await send(path, { method: "PUT" })).status, path).toBe(404);
+    }
+    for (const route of ROUTES.filter(isQuick)) {
+      if (route.isChange) continue;
+      const { path, call } = callRoute(route, { ...ANY, name: "twice", id: WAITING });
+      expect((await send(path, call)).status, path).toBe(200);
+    }
+    expect(readFiles(here)).toEqual(before);
+  });
+
+  it("[V-04] answers no POST without JSON, or with too much of it", async () => {
+    const send = await (await startStudio(place(SKILLS).run)).open();
+    const forms = [{}, { "content-type": "text/plain" }, { "content-type": "application/x-www-form-urlencoded" }];
+    for (const { path } of POSTS.map((route) => callRoute(route))) {
+      for (const headers of forms)
+        expect((await send(path, { method: "POST", headers })).json, path).toMatchObject({ error: { code: "usage" } });
+      const body = { text: "x".repeat(100_000) };
+      expect((await send(path, { method: "POST", body })).json, path).toMatchObject({ error: { code: "usage" } });
+    }
+    expect((await send(`/api/runs/${WAITING}/cancel`, { method: "POST", body: {} })).json).toMatchObject({
       error: { code: "run-unknown" },
     });
   });
 
-  it("[V-04] redacts the secrets of the configuration in every answer", async () => {
+  it("[V-04] redacts the secrets of the configuration in every answer, and in the changes", async () => {
     const secret = "hunter2-is-not-a-password";
+    const text = `The key is ${secret}.`;
     const here = place({
       ...SKILLS,
-      "home/.agents/skills/leaky/SKILL.md": skillText("leaky", {
-        body: `The key is ${secret}.`,
-        more: "env: [LEAKY_KEY]\n",
-      }),
+      "home/.agents/skills/leaky/SKILL.md": skillText("leaky", { body: text, more: "env: [LEAKY_KEY]\n" }),
+      "home/.agents/skills/leaky/notes.md": text,
+      [`home/.agents/skills/${secret}/SKILL.md`]: skillText(secret, { description: `Use it for ${secret}.` }),
     });
     await here.run(["config", "set", "skills.leaky.LEAKY_KEY"], { stdin: secret });
-    const send = await (await startStudio(here.run)).open();
-    const paths = ["/api/skills", "/api/skills/leaky", "/api/explain?query=leaky", `/api/explain?query=${secret}`];
-    for (const path of paths) expect((await send(path)).body, path).not.toContain(secret);
+    await recordWaitingRun(here, text);
+    holdChange(here, text);
+    const skilletHome = join(here.home, ".skillet");
+    const report = createEvalReport("route", { model: text });
+    report.skills = [createSkillReport("leaky", { misses: [{ query: text, shouldTrigger: true }] })];
+    saveEvalReport(skilletHome, report);
+    await createStatisticsStore(skilletHome).record({
+      ...{ type: "run-ended", run: WAITING, skill: secret, at: new Date().toISOString(), stop: "answer" },
+      ...{ isError: false, iterations: 1, ms: 1, usage: { inputTokens: 1, outputTokens: 1, cachedTokens: 0 } },
+    });
+    const studio = await startStudio(here.run);
+    const send = await studio.open();
+    const redacted = new Set<string>();
+    const known = { name: "leaky", id: WAITING, index: "0" };
+    const hostile = { name: secret, id: secret, index: secret };
+    for (const route of ROUTES.filter(isQuick))
+      for (const values of route.isChange ? [hostile] : [known, hostile])
+        for (const query of ["", `?query=${secret}`, `?query=x&skill=${secret}`, `?query=x&as=${secret}`]) {
+          const { path, call } = callRoute(route, values);
+          const { body } = await send(`${path}${query}`, call);
+          expect(body, path).not.toContain(secret);
+          if (body.includes("[LEAKY_KEY]")) redacted.add(route.path);
+        }
+    const stored = ["skills", "skills/:name", "skills/:name/files/:index", "tokens", "clients", "explain"];
+    stored.push("explain/tiers", "runs", "runs/:id", "approvals", "evals", "stats");
+    expect([...redacted]).toEqual(expect.arrayContaining(stored.map((path) => `/api/${path}`)));
     expect((await send("/api/skills/leaky")).json.body).toContain("The key is [LEAKY_KEY].");
+    const changes = await followChanges(studio.url, send);
+    writeFileSync(join(skilletHome, `runs/${secret}.jsonl`), "");
+    await waitFor(() => expect(changes().flatMap(({ names }) => names)).toContain("[LEAKY_KEY]"));
+    expect(JSON.stringify(changes())).not.toContain(secret);
   });
 
   it("[V-04] stays JSON when a secret is part of its syntax", async () => {
@@ -452,3 +526,52 @@ const QUERIES = {
     { query: "the weather", should_trigger: false, split: "test" },
   ]),
 };
+
+const WAITING = "20261119-000000-0000000a";
+
+/** The sandbox tests itself for seconds, and the stream does not end. */
+const isQuick = ({ path }: { path: string }) => path !== "/api/changes" && (IS_LONG || path !== "/api/sandbox");
+
+/** Records a run that waits for approval, with a text that was not redacted. */
+async function recordWaitingRun({ home, project }: Place, text: string): Promise<void> {
+  const journal = await createRunStore(join(home, ".skillet")).create({
+    head: {
+      ...{ id: WAITING, kind: "use", skill: "greeter", task: text, workspace: project },
+      caller: { chatType: "private", chatId: "terminal" },
+    },
+    request: { skill: "greeter", message: text },
+  });
+  await journal.ask("approval:1.1", {
+    ...{ run: WAITING, skill: "greeter", source: "user", location: join(home, ".skillet/skills/greeter") },
+    ...{ tool: "mail", input: { text }, on: "outside", what: "send a mail", reason: "it changes something outside" },
+  });
+  await journal.close();
+}
+
+/** Holds the creation of a file, as a run does. */
+function holdChange({ home, project }: Place, text: string): void {
+  const folder = createHeldFolder(join(home, ".skillet"));
+  const { name, path } = folder.next();
+  writeFileSync(path, text);
+  folder.save({
+    ...{ workspace: project, at: "2026-11-19T10:00:00.000Z", skill: "greeter" },
+    changes: [
+      {
+        ...{ path: ".vscode/settings.json", raw: ".vscode/settings.json", change: "changed", group: "editor" },
+        ...{ diff: `+${text}`, stored: name, digest: digestPath(folder.root, name) },
+        current: digestCurrent(project, ".vscode/settings.json"),
+      },
+    ],
+  });
+}
+
+/** The files of the home and the project with their contents, without the caches of the catalog. */
+function readFiles({ home, project }: Place): Record<string, string> {
+  const files = [home, project].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .filter((file) => !file.includes("/.skillet/cache/")),
+  );
+  return Object.fromEntries(files.map((file) => [file, readFileSync(file, "base64")]));
+}

@@ -362,7 +362,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "V-02": "Every figure of the page is what a command prints with `--json`.",
   "V-03": "Text of skills and runs is never markup in the page, and its policy is never violated.",
   "V-04":
-    "What changes something needs the session, its key and JSON, is for exactly what was shown, and is refused with `--read-only`; no path of a client is read; secrets are redacted.",
+    "What changes something needs the session, its key and JSON, is for exactly what was shown, and is refused with `--read-only`; no path of a client is read; secrets are redacted, in every answer and change.",
   "V-05": "The page follows changes of skills and runs while it is open.",
   "V-06": "An approval in the page continues the run, in the terminal that asks or in the background.",
   "V-07": "A table of 10,000 skills renders the rows on the screen alone.",

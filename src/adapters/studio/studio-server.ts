@@ -132,7 +132,7 @@ type RequestHandler = (incoming: IncomingMessage, response: ServerResponse) => P
 
 /** The order of the checks: name and origin, file of the page, session, route, read-only, body. */
 function createRequestHandler(guard: StudioGuard, options: StudioServerOptions): RequestHandler {
-  const { assets, feed, isReadOnly } = options;
+  const { assets, isReadOnly } = options;
   const find = createRouter(options.routes);
   const startSession = async (incoming: IncomingMessage, response: ServerResponse) => {
     const { token } = await readJsonObject(incoming, response);
@@ -149,7 +149,7 @@ function createRequestHandler(guard: StudioGuard, options: StudioServerOptions):
     if (!isData && (method === "GET" || method === "HEAD")) return sendAsset(response, method, findAsset(assets, url));
     if (method === "POST" && url.pathname === "/api/session") return startSession(incoming, response);
     guard.checkSession(headers);
-    if (method === "GET" && url.pathname === "/api/changes") return streamChanges(response, feed);
+    if (method === "GET" && url.pathname === "/api/changes") return streamChanges(response, options);
     const { route, params } = find(method, url.pathname);
     if (route.isChange && isReadOnly) throw createReadOnlyError();
     const body = route.method === "POST" ? await readJsonObject(incoming, response) : {};
@@ -210,12 +210,22 @@ async function readJsonObject(incoming: IncomingMessage, response: ServerRespons
   throw refuse("The request is not a JSON object");
 }
 
-/** Formats a value as JSON without secrets. Only texts are changed, so that the result is JSON whatever the secrets are. */
+/**
+ * Formats a value as JSON without secrets. Only texts, and keys that are data, such as names of skills, are changed: the result is JSON with
+ * the same fields whatever the secrets are.
+ */
 function formatRedacted(value: unknown, { redact }: Redactor): string {
   const text = JSON.stringify(value);
   if (redact(text) === text) return text;
-  return JSON.stringify(value, (_, part) => (typeof part === "string" ? redact(part) : part));
+  const redactKey = (key: string) => (FIELD_NAME.test(key) ? key : redact(key));
+  return JSON.stringify(value, (_, part) => {
+    if (typeof part === "string") return redact(part);
+    if (!isJsonObject(part)) return part;
+    return Object.fromEntries(Object.entries(part).map(([key, one]) => [redactKey(key), one]));
+  });
 }
+
+const FIELD_NAME = /^[A-Za-z]+$/;
 
 function sendJson(response: ServerResponse, text: string, status = 200): void {
   response.writeHead(status, { "content-type": "application/json; charset=utf-8" });
@@ -257,13 +267,13 @@ function createReadOnlyError(): SkillError {
 }
 
 /** The names of changes, as server-sent events. The page reads what changed through the same routes as at first. */
-function streamChanges(response: ServerResponse, feed: ChangeFeed): void {
+function streamChanges(response: ServerResponse, { feed, createRedactor }: StudioServerOptions): void {
   response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" });
   response.write(": open\n\n");
   const end = feed.subscribe((change) => {
     // A page that does not read loses its stream, and reads everything again when it reconnects.
     if (response.writableLength > MAX_UNREAD_BYTES) return void response.destroy();
-    response.write(`data: ${JSON.stringify(change)}\n\n`);
+    response.write(`data: ${formatRedacted(change, createRedactor())}\n\n`);
   });
   const alive = setInterval(() => response.write(": alive\n\n"), ALIVE_INTERVAL_MS).unref();
   response.once("close", () => {
