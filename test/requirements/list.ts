@@ -332,11 +332,13 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-11": "Several workers that find the same one gone, or the same legs lost, at once move each run once.",
   "E-12": "A waiting run holds no slot and no lease of a worker. Reading: its memory is not measured.",
   "E-28":
-    "Pruning removes old runs with their lines in batches by an index, and none that waits or is at work. Reading: without a bound in time, and `runs` reads every run.",
+    "Pruning removes old runs with their lines in batches by indexes, and none that waits or is at work. Reading: no bound in time is tested, and `runs` reads every run.",
   "E-25":
     "A run started by the previous release is resumed by this one: with the tables and the journal that it wrote.",
   "E-27":
     "One trace, one chain of audit entries and one statistics row per run, however often it moved between workers; `stats` and `audit` read those of all machines.",
+  "E-22":
+    "A capability's change happens once per approval across a hand-over: after a kill or a freeze between the change and its record, another worker asks again and gives the provider the same key.",
   "E-23":
     "Credentials: sign in on one machine, use on another; one renewal of an expiring credential for concurrent workers; without the key refused, and nothing is written.",
   "E-24": "Draining repeats 0 calls; two rolling deploys under load: no run fails, and no call is repeated.",
