@@ -2,7 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDatabase } from "../../../src/adapters/postgres/database.ts";
 import { createPostgresApprovalStore } from "../../../src/adapters/postgres/postgres-approvals.ts";
 import { createPostgresAudit } from "../../../src/adapters/postgres/postgres-audit.ts";
-import { createPostgresRunStore, pruneRuns, SELECT_OLD } from "../../../src/adapters/postgres/postgres-runs.ts";
+import {
+  createPostgresRunStore,
+  formatDeletion,
+  pruneRuns,
+  SELECT_OLD,
+} from "../../../src/adapters/postgres/postgres-runs.ts";
 import { createPostgresStatisticsStore } from "../../../src/adapters/postgres/postgres-statistics.ts";
 import { createPostgresVault } from "../../../src/adapters/postgres/postgres-vault.ts";
 import type { CapabilityProvider } from "../../../src/host/capability-contract.ts";
@@ -236,6 +241,13 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     const few = await countBuffers();
     await fill("many-", 10_000, "now(), 'end', null, null");
     expect(await countBuffers()).toBeLessThanOrEqual(2 * few + 2);
+    // Nor do the lines of a batch cost a scan of all lines, of which the server may have no statistics.
+    const plan = await database.query(
+      `explain ${formatDeletion(`r.id = any(array(${SELECT_OLD.replace("$1", "now()")}))`)}`,
+    );
+    const scans = plan.map((row) => String(row["QUERY PLAN"])).filter((line) => line.includes(" on lines "));
+    expect(scans.join("\n")).toMatch(/Index|Bitmap/);
+    expect(scans.join("\n")).not.toContain("Seq Scan");
     await engine.close();
   });
 
