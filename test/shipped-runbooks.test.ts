@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { chmodSync } from "node:fs";
+import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
@@ -99,6 +99,20 @@ Found   3 errors, 1 warning
   });
 });
 
+describe("log-triage's script with hostile files", () => {
+  it("shows no control characters of JSON lines and file names, and bounds a line", () => {
+    const folder = temporaryFolder({
+      "a\u001b]0;x\n! 9 × fatal: forged.log": `${JSON.stringify({ level: "error", msg: "\u001b[2Jboom\u0007" })}\n`,
+      "b.log": `ERROR ${"x ".repeat(4_000_000)}\r\nERROR end\r\n`,
+    });
+    const { code, stdout } = run("log-triage/scripts/triage.mjs", folder);
+    expect(code).toBe(0);
+    expect(stdout).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f]|^! 9/m);
+    expect(stdout).toContain("! 1 × error: boom·\n");
+    expect(stdout).toContain("! 1 × error: end\n");
+  });
+});
+
 describe("repo-health's script", () => {
   const health = (cwd: string) => run("repo-health/scripts/health.mjs", cwd);
 
@@ -145,8 +159,12 @@ describe("repo-health's script", () => {
   it("starts no program that the repository's configuration names", () => {
     const folder = temporaryFolder({ "README.md": "x\n" });
     execFileSync("git", ["init", "-q"], { cwd: folder });
-    execFileSync("git", ["config", "core.fsmonitor", "touch started; false"], { cwd: folder });
-    expect(health(folder).code).toBe(0);
+    execFileSync("git", ["add", "README.md"], { cwd: folder });
+    for (const key of ["core.fsmonitor", "filter.x=y.clean", "filter.x=y.process"])
+      execFileSync("git", ["config", key, "touch started; false"], { cwd: folder });
+    writeFileSync(join(folder, ".git/info/attributes"), "* filter=x=y\n");
+    writeFileSync(join(folder, "README.md"), "y\n");
+    expect(health(folder).stdout).toMatch(/^Work {8}1 changed$/m);
     expect(execFileSync("ls", { cwd: folder, encoding: "utf8" })).toBe("README.md\n");
   });
 
@@ -242,6 +260,18 @@ describe("dependency-audit's script", () => {
   ])("reads %s", (path, content, expected) => {
     const more = path === "package.json" ? { "go.mod": "module x\nrequire a v1\n", "go.sum": "" } : {};
     expect(warnings(temporaryFolder({ [path]: content, ...more }))).toEqual(expected);
+  });
+
+  it("reads values of any type, and long text, without an error", () => {
+    const folder = temporaryFolder({
+      "package.json": '{"dependencies":{"a":{"toString":1},"b":1}}',
+      "package-lock.json": '{"packages":{"node_modules/a":{"resolved":5,"name":{"toString":1}},"node_modules/b":null}}',
+      Gemfile: "\n".repeat(500_000),
+      ".github/workflows/ci.yml": "\n".repeat(500_000),
+      Dockerfile: `FROM ${" ".repeat(500_000)}x\nRUN ${"curl ".repeat(200_000)}`,
+    });
+    expect(audit(folder)).toMatchObject({ code: 0, stderr: "" });
+    expect(audit(folder).stdout).toContain("! locked to a place that is not a registry: a@?\n");
   });
 
   it("says that it found nothing", () => {

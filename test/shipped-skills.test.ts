@@ -20,7 +20,7 @@ const PINS: Record<string, Record<string, string>> = {
     "1.0.2": "sha256:8a410b40772d26c760728839a98f1ad4069ad2c67a643c156d0e00d8d8e376a3",
   },
   "dependency-audit": {
-    "1.0.0": "sha256:fdb8b97c955964a05a20323f4eec96cc0fb4fc279078d8147d7064193484564e",
+    "1.0.0": "sha256:4887ef757c9eaf57fb6fdb0d79014577de37e4be5a6d1f81d35c1a7e0f91ea71",
   },
   github: {
     "1.0.0": "sha256:907d6fa62271fd944bfdfefef3cefd9a43799fee54c183be2c9df1477de179c1",
@@ -35,10 +35,10 @@ const PINS: Record<string, Record<string, string>> = {
     "1.0.1": "sha256:3a87abfad668c35a3174f44bb56406043fa5ebd4adcf0ed2ad0a153b0a91fc9d",
   },
   "log-triage": {
-    "1.0.0": "sha256:fb651cba4d9d99db6267108b9f6b923ad1f70a51bd65f3141bbe9bd367f16321",
+    "1.0.0": "sha256:15883fb41c79fbd781f4b3132cfd8c98e073fde40ae0edfe4fa2875a90cf40ac",
   },
   "repo-health": {
-    "1.0.0": "sha256:86d0d4c7367ed29968fae1727b889e663b200948fe0878d9af318307ccc19737",
+    "1.0.0": "sha256:eee0f0b03a70003e5e1133bba0a4896e8d251db738078cd9fb541002db1b10bd",
   },
   research: {
     "1.0.0": "sha256:fe939256a93dd63d60cacb7ec1a1d26afd7974aeb9e2961687547bd3ac894ac8",

@@ -28,7 +28,10 @@ const clean = (text) => String(text).replace(/[\x00-\x1f\x7f-\x9f\u200b-\u200f\u
 const count = (number, noun, plural = `${noun}s`) =>
   `${number.toLocaleString("en-US")} ${number === 1 ? noun : plural}`;
 const some = (names, most = 3) =>
-  `${names.slice(0, most).join(", ")}${names.length > most ? ` and ${names.length - most} more` : ""}`;
+  `${names.slice(0, most).map(clip).join(", ")}${names.length > most ? ` and ${names.length - most} more` : ""}`;
+/** Files may have values of any type where a text is expected. */
+const textOf = (value, fallback = "?") => (typeof value === "string" ? value : fallback);
+const clip = (text) => (text.length <= 100 ? text : `${text.slice(0, 99)}…`);
 /** Wraps a text at the width of a terminal. Later lines begin below the text of the first. */
 function wrap(text, indent) {
   const [first, ...rest] = text.split(" ");
@@ -68,8 +71,13 @@ function findFiles() {
 }
 
 function read(path) {
-  if (lstatSync(path).size > MAX_BYTES) return undefined;
-  return readFileSync(path, "utf8").replace(/^\uFEFF/, "");
+  try {
+    if (lstatSync(path).size <= MAX_BYTES) return readFileSync(path, "utf8").replace(/^\uFEFF/, "");
+    warn(`${path} is too large and was not read`);
+  } catch {
+    warn(`${path} cannot be read`);
+  }
+  return undefined;
 }
 function readJson(path) {
   try {
@@ -88,18 +96,23 @@ if (process.env.SKILL_DIR === "/skill" && process.cwd() !== "/workspace") {
   process.exit(1);
 }
 const files = findFiles();
-const has = (folder, ...names) => names.find((name) => files.includes(join(folder, name)));
+const known = new Set(files);
+const has = (folder, ...names) => names.find((name) => known.has(join(folder, name)));
 
 const DEPENDENCY_KEYS = ["dependencies", "devDependencies", "optionalDependencies"];
 const IS_REMOTE = /^(?:git|https?|github|gitlab|bitbucket|ssh)[+:]|^[\w.-]+\/[\w.-]+(?:#|$)/;
 const IS_REGISTRY = /^https:\/\/[^/]+\/(?:.+\/)?-\/[^/]+\.tgz/;
+
+const lockFolders = files
+  .filter((file) => /(?:^|\/)(package-lock\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?)$/.test(file))
+  .map((file) => dirname(file));
 
 function auditNpm(path) {
   const manifest = readJson(path);
   if (!manifest) return;
   const folder = dirname(path) === "." ? "" : dirname(path);
   const wanted = DEPENDENCY_KEYS.flatMap((key) =>
-    Object.entries(Object(manifest[key])).map(([name, range]) => ({ key, name, range: String(range) })),
+    Object.entries(Object(manifest[key])).map(([name, range]) => ({ key, name, range: clip(textOf(range)) })),
   );
   if (wanted.length === 0) return;
   const numberOf = (key) => wanted.filter((one) => one.key === key).length;
@@ -113,15 +126,11 @@ function auditNpm(path) {
     "bun.lockb",
   );
   const isMember =
-    !lockName &&
-    folder !== "" &&
-    files.some(
-      (file) =>
-        /(?:^|\/)(package-lock\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?)$/.test(file) &&
-        (dirname(file) === "." || `${folder}/`.startsWith(`${dirname(file)}/`)),
-    );
+    !lockName && folder !== "" && lockFolders.some((locked) => locked === "." || `${folder}/`.startsWith(`${locked}/`));
   const lock = lockName?.endsWith(".json") ? readJson(join(folder, lockName)) : undefined;
-  const locked = Object.entries(Object(lock?.packages)).filter(([place]) => place !== "");
+  const locked = Object.entries(Object(lock?.packages)).filter(
+    ([place, entry]) => place !== "" && entry !== null && typeof entry === "object",
+  );
   print(
     "npm",
     `${path}: ${count(numberOf("dependencies"), "dependency", "dependencies")}, ${numberOf("devDependencies")} for development${locked.length > 0 ? `; ${locked.length} locked` : lockName ? `; ${lockName}` : ""}`,
@@ -147,25 +156,23 @@ function auditNpmLock(path, wanted, lock, locked) {
       Number(lock.lockfileVersion) < 2 && warn(`${path}: the lock file has an old format; run npm install to renew it`)
     );
   const nameOf = (place, entry) =>
-    entry.name ?? place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length);
+    textOf(entry.name, place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length));
   const remote = locked.filter(
     ([, entry]) =>
       !entry.link &&
       entry.resolved !== undefined &&
-      !IS_REGISTRY.test(entry.resolved) &&
-      !entry.resolved.startsWith("file:"),
+      !IS_REGISTRY.test(textOf(entry.resolved)) &&
+      !textOf(entry.resolved).startsWith("file:"),
   );
   const external = locked.filter(([place, entry]) => place.includes("node_modules/") && !entry.link && !entry.inBundle);
-  const named = (entries) => entries.map(([place, entry]) => `${nameOf(place, entry)}@${entry.version ?? "?"}`);
+  const named = (entries) => entries.map(([place, entry]) => `${nameOf(place, entry)}@${textOf(entry.version)}`);
   const scripts = external.filter(([, entry]) => entry.hasInstallScript);
   const old = external.filter(([, entry]) => typeof entry.deprecated === "string");
-  const unchecked = external.filter(
-    ([, entry]) => entry.integrity === undefined && !remote.some(([, one]) => one === entry),
-  );
+  const isRemote = new Set(remote.map(([, entry]) => entry));
+  const unchecked = external.filter(([, entry]) => entry.integrity === undefined && !isRemote.has(entry));
+  const placed = new Set(locked.map(([place]) => place.slice(place.lastIndexOf("node_modules/"))));
   const missing = wanted.filter(
-    ({ name, key }) =>
-      key !== "optionalDependencies" &&
-      !locked.some(([place]) => place === `node_modules/${name}` || place.endsWith(`/node_modules/${name}`)),
+    ({ name, key }) => key !== "optionalDependencies" && !placed.has(`node_modules/${name}`),
   );
   const where = dirname(path) === "." ? "" : `${dirname(path)}: `;
   if (remote.length > 0) warn(`${where}locked to a place that is not a registry: ${some(named(remote))}`);
@@ -208,12 +215,12 @@ const MANIFESTS = [
     file: "pyproject.toml",
     label: "Python",
     locks: ["uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "requirements.txt"],
-    has: /^\s*(?:dependencies\s*=\s*\[\s*\S|\[tool\.poetry\.dependencies)/m,
+    has: /^[ \t]*(?:dependencies\s*=\s*\[\s*\S|\[tool\.poetry\.dependencies)/m,
   },
   { file: "Pipfile", label: "Python", locks: ["Pipfile.lock"], has: /^\[packages\]/m },
   { file: "Cargo.toml", label: "Rust", locks: ["Cargo.lock"], has: /^\[(?:[\w.'"()-]+\.)?dependencies/m },
   { file: "go.mod", label: "Go", locks: ["go.sum"], has: /^require\b/m },
-  { file: "Gemfile", label: "Ruby", locks: ["Gemfile.lock"], has: /^\s*gem\s/m },
+  { file: "Gemfile", label: "Ruby", locks: ["Gemfile.lock"], has: /^[ \t]*gem\s/m },
   { file: "composer.json", label: "PHP", locks: ["composer.lock"], has: /"require"/ },
 ];
 
@@ -227,7 +234,7 @@ function auditManifest(path, { label, locks, has: pattern }) {
   const lock = [...folders, ""].map((folder) => has(folder === "." ? "" : folder, ...locks)).find(Boolean);
   print(label, `${path}: ${lock ?? "no lock file"}`);
   if (!lock) warn(`${path} has no lock file (${locks[0]}): each install may get other code`);
-  const replaced = /^\s*replace\s.+=>\s*(\S+)/m.exec(text)?.[1];
+  const replaced = /^[ \t]*replace\s.+=>[ \t]*(\S+)/m.exec(text)?.[1];
   if (label === "Go" && replaced) warn(`${path} replaces a module with ${replaced}`);
   if (/\bgit\s*=\s*"/.test(text)) warn(`${path} takes a dependency from a git repository`);
 }
@@ -236,7 +243,7 @@ const FULL_COMMIT = /@[0-9a-f]{40}$/;
 
 function auditWorkflows(paths) {
   const uses = paths.flatMap((path) =>
-    [...(read(path) ?? "").matchAll(/^\s*(?:-\s*)?uses:\s*["']?([^\s"'#]+)/gm)].map(([, name = ""]) => name),
+    [...(read(path) ?? "").matchAll(/^[ \t]*(?:-[ \t]*)?uses:[ \t]*["']?([^\s"'#]+)/gm)].map(([, name = ""]) => name),
   );
   const remote = [...new Set(uses.filter((name) => !name.startsWith("./") && !name.startsWith("docker://")))];
   const open = remote.filter((name) => !FULL_COMMIT.test(name));
@@ -247,15 +254,24 @@ function auditWorkflows(paths) {
 
 function auditContainerFile(path) {
   const text = read(path) ?? "";
-  const stages = new Set([...text.matchAll(/^FROM\s+.+\s+AS\s+(\S+)/gim)].map(([, name = ""]) => name.toLowerCase()));
-  const images = [...text.matchAll(/^FROM\s+(?:--\S+\s+)*(\S+)/gim)]
-    .map(([, image = ""]) => image)
-    .filter((image) => !stages.has(image.toLowerCase()) && image !== "scratch" && !image.includes("$"));
+  const from = text.split("\n").flatMap((line) => (/^FROM\s/i.test(line) ? [line.trim().split(/\s+/).slice(1)] : []));
+  const stages = new Set(
+    from.flatMap((words) => (/^as$/i.test(words.at(-2) ?? "") ? [words.at(-1)?.toLowerCase()] : [])),
+  );
+  const images = from
+    .map((words) => words.find((word) => !word.startsWith("--")) ?? "")
+    .filter((image) => image !== "" && !stages.has(image.toLowerCase()) && image !== "scratch" && !image.includes("$"));
   const open = images.filter((image) => !image.includes("@sha256:"));
   print("Container", `${path}: ${some(images) || "no fixed base image"}`);
   if (open.length > 0) warn(`${path}: image not pinned to a digest: ${some(open, 2)}`);
-  if (/\b(?:curl|wget)\b[^\n|]*\|\s*(?:sudo\s+)?(?:ba|z)?sh\b/.test(text))
-    warn(`${path} pipes a download into a shell`);
+  const isPiped = text.split("\n").some((line) => {
+    const [first = "", ...commands] = line.split("|");
+    return [first, ...commands].some(
+      (command, index) =>
+        /\b(?:curl|wget)\b/.test(command) && /^\s*(?:sudo\s+)?(?:ba|z)?sh\b/.test(commands[index] ?? ""),
+    );
+  });
+  if (isPiped) warn(`${path} pipes a download into a shell`);
 }
 
 for (const path of files) {

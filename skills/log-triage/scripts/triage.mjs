@@ -2,7 +2,6 @@
 // Without a name it reads the newest log files of the current folder. Reads line by line: the size of a file does not matter.
 import { createReadStream, readdirSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import { createInterface } from "node:readline";
 import { createGunzip } from "node:zlib";
 
 const write = (text) => process.stdout.write(`${text}\n`);
@@ -29,7 +28,8 @@ function findLogs(folder, depth = 3) {
   for (const entry of entries) {
     const path = folder === "." ? entry.name : join(folder, entry.name);
     if (entry.isDirectory() && depth > 0 && !SKIPPED_FOLDERS.has(entry.name)) found.push(...findLogs(path, depth - 1));
-    else if (entry.isFile() && LOG_NAME.test(entry.name)) found.push({ path, time: statSync(path).mtimeMs });
+    else if (entry.isFile() && LOG_NAME.test(entry.name))
+      found.push({ path, time: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 });
   }
   return found.sort((a, b) => b.time - a.time);
 }
@@ -147,6 +147,7 @@ function createSignature(message) {
 /** Makes control characters of a log visible: they must not reach a terminal. */
 const clean = (text) =>
   text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, "").replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "·");
+const cleanLine = (text) => clean(text).replace(/[\n\t]/g, "·");
 const clip = (text, width) => (text.length <= width ? text : `${text.slice(0, width - 1)}…`);
 const count = (number, noun) => `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
 
@@ -178,15 +179,34 @@ function addProblem({ level, message, time }, path, number) {
     const minute = time.replace(/:\d\d$/, (end) => (/\d\d:\d\d:\d\d$/.test(time) ? "" : end));
     report.minutes.set(minute, (report.minutes.get(minute) ?? 0) + 1);
   }
-  const signature = clip(createSignature(message), 300);
+  // The text of a JSON line has its control characters only now.
+  const signature = clip(createSignature(clean(message)), 300);
   const key = `${level} ${signature}`;
   const group = report.groups.get(key);
   if (group) {
     group.count++;
     Object.assign(group, widen(group, time));
   } else if (report.groups.size < MAX_GROUPS)
-    report.groups.set(key, { level, signature, count: 1, first: time, last: time, place: `${path}:${number}` });
+    report.groups.set(key, {
+      level,
+      signature,
+      count: 1,
+      first: time,
+      last: time,
+      place: `${cleanLine(path)}:${number}`,
+    });
   else report.dropped++;
+}
+
+/** Reads lines, and keeps only the beginning of one that does not end: a line may be longer than the memory. */
+async function* readLines(stream) {
+  let rest = "";
+  for await (const chunk of stream.setEncoding("utf8")) {
+    const lines = (rest + chunk).split("\n");
+    rest = lines.pop().slice(0, MAX_LINE);
+    for (const line of lines) yield line.replace(/\r$/, "");
+  }
+  if (rest !== "") yield rest;
 }
 
 async function readFile(path) {
@@ -196,7 +216,7 @@ async function readFile(path) {
   let number = 0;
   let traceback;
   let previous;
-  for await (const whole of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
+  for await (const whole of readLines(stream)) {
     number++;
     report.lines++;
     const line = clean(whole.slice(0, MAX_LINE));
@@ -222,7 +242,7 @@ async function readFile(path) {
 
 function printReport(files, left) {
   const span = report.first ? `, ${report.first} to ${report.last}` : "";
-  const names = files.length === 1 ? files[0] : count(files.length, "file");
+  const names = files.length === 1 ? cleanLine(files[0]) : count(files.length, "file");
   const levels = ["fatal", "error", "warning"].filter((level) => report.levels.has(level));
   write(clip(`Logs    ${names}, ${count(report.lines, "line")}${span}`, COLUMNS));
   if (left > 0) write(`        ${count(left, "older file")} not read: name them to read them`);
@@ -247,7 +267,7 @@ if (process.env.SKILL_DIR === "/skill" && process.cwd() !== "/workspace") {
   process.exit(1);
 }
 const { files, missing } = selectFiles(process.argv.slice(2));
-for (const path of missing) complain(`Not found in the workspace: ${clean(path)}`);
+for (const path of missing) complain(`Not found in the workspace: ${cleanLine(path)}`);
 if (files.length === 0) {
   complain("No log files found. Name a file or folder of the workspace; copy other logs into it first.");
   process.exit(1);
@@ -259,7 +279,7 @@ for (const path of read) {
     await readFile(path);
     done.push(path);
   } catch (error) {
-    complain(`Cannot read ${clean(basename(path))}: ${error.message}`);
+    complain(`Cannot read ${cleanLine(basename(path))}: ${cleanLine(error.message)}`);
   }
 }
 if (done.length === 0) process.exit(1);

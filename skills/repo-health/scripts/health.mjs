@@ -12,11 +12,31 @@ const MAX_SEARCHED_FILES = 20_000;
 const MAX_SEARCHED_BYTES = 512 * 1024;
 const DAY = 86_400;
 
-/** Runs git without the programs that a repository's configuration may name. */
+/** THE list of settings that replace those of the repository, so that git starts no program that its configuration names. */
+const SETTINGS = [
+  ["core.fsmonitor", "false"],
+  ["core.hooksPath", "/dev/null"],
+  ["core.quotePath", "false"],
+  ["log.showSignature", "false"],
+];
+/** The environment has no limit for the names of settings, which `-c` has. Git fetches nothing: a missing object may name a program too. */
+function createGitEnvironment() {
+  // The sandbox has settings of its own there.
+  const from = Number(process.env.GIT_CONFIG_COUNT ?? 0);
+  const entries = SETTINGS.flatMap(([key, value], index) => [
+    [`GIT_CONFIG_KEY_${from + index}`, key],
+    [`GIT_CONFIG_VALUE_${from + index}`, value],
+  ]);
+  const fixed = {
+    GIT_OPTIONAL_LOCKS: "0",
+    GIT_ALLOW_PROTOCOL: "none",
+    GIT_CONFIG_COUNT: String(from + SETTINGS.length),
+  };
+  return { ...process.env, ...fixed, ...Object.fromEntries(entries) };
+}
 function git(...args) {
-  const safe = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false"];
   const options = { encoding: "utf8", maxBuffer: 256 * 1024 * 1024, stdio: ["ignore", "pipe", "pipe"] };
-  return execFileSync("git", [...safe, ...args], { ...options, env: { ...process.env, GIT_OPTIONAL_LOCKS: "0" } });
+  return execFileSync("git", args, { ...options, env: createGitEnvironment() });
 }
 /** Returns the output of git, or an empty text if the command fails. */
 function tryGit(...args) {
@@ -81,6 +101,12 @@ function requireRepository() {
       ? "A worktree keeps its data in another folder, which is not visible here: start skillet in the main checkout."
       : "Check it with: git fsck";
     fail(`git cannot read this repository: ${clean(reason)}`, fix);
+  }
+}
+/** A filter of the repository, which attributes of its files select, is a program too. */
+function disableFilters() {
+  for (const key of new Set(listLines(tryGit("config", "--name-only", "-z", "--get-regexp", "^filter\\."), "\0"))) {
+    SETTINGS.push([key, key.endsWith(".required") ? "false" : ""]);
   }
 }
 function fail(...lines) {
@@ -169,6 +195,15 @@ const MARKER = /^(?:<{7} .|>{7} .)/m;
 const NOT_TEXT =
   /\.(?:png|jpe?g|gif|webp|ico|pdf|zip|gz|tgz|bz2|xz|zst|7z|jar|woff2?|ttf|otf|mp[34]|mov|wasm|so|dll|exe|bin|lock)$/i;
 
+/** Returns an empty text for a file that this user cannot read. */
+function readText(path) {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
 function reportFiles() {
   const files = listLines(tryGit("ls-files", "-z"), "\0");
   const sizes = files.flatMap((path) => {
@@ -194,7 +229,7 @@ function reportFiles() {
   for (const { path, size } of sizes.slice(0, MAX_SEARCHED_FILES)) {
     if (SECRET_FILE.test(path)) found.secrets.push(path);
     if (size > MAX_SEARCHED_BYTES || NOT_TEXT.test(path)) continue;
-    const text = readFileSync(path, "utf8");
+    const text = readText(path);
     if (text.slice(0, 8000).includes("\0")) continue;
     if (SECRET_TEXT.test(text)) found.keys.push(path);
     if (MARKER.test(text) && /^={7}$/m.test(text)) found.markers.push(path);
@@ -232,6 +267,7 @@ if (process.env.SKILL_DIR === "/skill" && process.cwd() !== "/workspace") {
   process.exit(1);
 }
 requireRepository();
+disableFilters();
 reportCommits();
 reportWorkingTree();
 reportBranches();
