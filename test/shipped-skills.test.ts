@@ -38,7 +38,7 @@ const PINS: Record<string, Record<string, string>> = {
     "1.0.0": "sha256:15883fb41c79fbd781f4b3132cfd8c98e073fde40ae0edfe4fa2875a90cf40ac",
   },
   "repo-health": {
-    "1.0.0": "sha256:eee0f0b03a70003e5e1133bba0a4896e8d251db738078cd9fb541002db1b10bd",
+    "1.0.0": "sha256:0d673b08bcc93a1f820b8022272b83f4eab3f7b9e3d44d33e341a948515fdba3",
   },
   research: {
     "1.0.0": "sha256:fe939256a93dd63d60cacb7ec1a1d26afd7974aeb9e2961687547bd3ac894ac8",

@@ -220,6 +220,9 @@ export const endingThreads = new Set<Promise<unknown>>();
 export function exitAfterThreads(code: number, lingerMs: number): void {
   if (endingThreads.size === 0) return;
   // Only Node on Windows has no `execve`.
-  const timer = setTimeout(() => process.execve?.("/bin/sh", ["sh", "-c", `exit ${code}`], {}), lingerMs);
+  const timer = setTimeout(() => {
+    endAllChildren(); // No exit handler runs before `execve`.
+    process.execve?.("/bin/sh", ["sh", "-c", `exit ${code}`], {});
+  }, lingerMs);
   void Promise.allSettled(endingThreads).then(() => clearTimeout(timer));
 }

@@ -21,7 +21,7 @@ const SETTINGS = [
 ];
 /** The environment has no limit for the names of settings, which `-c` has. Git fetches nothing: a missing object may name a program too. */
 function createGitEnvironment() {
-  // The sandbox has settings of its own there.
+  // The sandbox adds settings too.
   const from = Number(process.env.GIT_CONFIG_COUNT ?? 0);
   const entries = SETTINGS.flatMap(([key, value], index) => [
     [`GIT_CONFIG_KEY_${from + index}`, key],
