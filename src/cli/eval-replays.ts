@@ -6,7 +6,7 @@ import { listRecordings, RECORDING_FOLDER, readRecording } from "../eval/recorde
 import { type ReplayResult, replayRun } from "../eval/replay.ts";
 import { formatCount } from "../util/text.ts";
 import type { EvalScene, EvaluatedReport } from "./eval-tasks.ts";
-import { type CommandIo, createPrinter, type Printer, printDiff, printJson, runInterruptible } from "./output.ts";
+import { type CommandIo, createPrinter, type Printer, printDiff, runInterruptible } from "./output.ts";
 
 /** Replays the recorded runs of skills and prints the first difference of each. */
 export async function replaySkillRuns(
@@ -45,7 +45,6 @@ export async function replaySkillRuns(
       message: "No skill has recorded runs",
       fix: `record one: skillet run SKILL "..." --record SKILL_FOLDER/${RECORDING_FOLDER}/NAME.json`,
     });
-  if (json) printJson(io.stdout, report);
   return { report, isComplete: true };
 }
 

@@ -37,7 +37,7 @@ import { computeSkillDigest } from "../skill/source/skill-copy.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { formatCount } from "../util/text.ts";
 import { EXIT } from "./command-context.ts";
-import { type CommandIo, createPrinter, type Printer, printJson, printProblem, runInterruptible } from "./output.ts";
+import { type CommandIo, createPrinter, type Printer, printProblem, runInterruptible } from "./output.ts";
 import { createWaitIndicator } from "./progress.ts";
 
 export interface TaskOptions {
@@ -108,8 +108,7 @@ export async function evaluateSkillTasks(
     const found = await runInterruptible(io, (signal) => evaluateTasks({ ...planned, journal, signal, onTrial }));
     waiting.end();
     const done: EvalReport = { ...report, id: journal.id, spent: budget.spent, skills: found.skills };
-    if (options.json) printJson(io.stdout, done);
-    else printTaskReport(io, done);
+    if (!options.json) printTaskReport(io, done);
     if (options.agent !== undefined && budget.spent.calls > 0 && budget.spent.dollars === undefined)
       error.line`${error.yellow("!")} ${basename(splitCommand(options.agent)[0] ?? "")} reports no cost, so no ceiling in dollars holds`;
     printUnfinished(error, found, journal);

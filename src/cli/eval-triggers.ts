@@ -24,15 +24,7 @@ import {
   requireUsable,
   type TaskOptions,
 } from "./eval-tasks.ts";
-import {
-  type CommandIo,
-  createPrinter,
-  type Printer,
-  printDiff,
-  printJson,
-  printProblem,
-  runInterruptible,
-} from "./output.ts";
+import { type CommandIo, createPrinter, type Printer, printDiff, printProblem, runInterruptible } from "./output.ts";
 import { createWaitIndicator, runWithWaitIndicator } from "./progress.ts";
 
 interface ImproveContext {
@@ -173,8 +165,7 @@ export async function evaluateSkillChoices(
     );
     waiting.end();
     const done: EvalReport = { ...report, spent: budget.spent, skills };
-    if (options.json) printJson(io.stdout, done);
-    else printChoices(createPrinter(io.stdout, io.env), done, options.misses === true);
+    if (!options.json) printChoices(createPrinter(io.stdout, io.env), done, options.misses === true);
     if (stopped) printProblem(error, error.red("✗"), stopped.problem);
     if (unfinished > 0)
       error.line`${error.yellow("!")} ${formatCount(unfinished, "query was", "queries were")} not asked ${formatCount(runs, "time")} and ${unfinished === 1 ? "does" : "do"} not count`;

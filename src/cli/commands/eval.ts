@@ -142,7 +142,9 @@ async function evaluateSkills(context: CommandContext<EvalOptions>): Promise<num
   if (!evaluated) return EXIT.fine;
   // A test either passes or fails; the other levels measure.
   const isPassed = options.ci || options.level === "replay" ? level.hasPassed(evaluated, threshold) : null;
-  await saveReport(io, options, { ...evaluated.report, passed: isPassed });
+  const report = finishReport(evaluated.report, isPassed);
+  if (options.json) printJson(io.stdout, report);
+  await saveReport(io, options, report);
   return exitOfEvaluation(evaluated, isPassed);
 }
 
@@ -224,16 +226,20 @@ async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalO
     );
   const isGood = !isEmpty && problems.length === 0 && isAbove(evaluation.all, threshold);
   report.skills = reportTriggerScores(evaluation);
-  if (!isEmpty) await saveReport(io, options, { ...report, passed: options.ci ? isGood : null });
+  if (!isEmpty) await saveReport(io, options, finishReport(report, options.ci ? isGood : null));
   if (!options.ci) return EXIT.fine;
   error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${formatPercent(computeRecall(evaluation.all, 3))}, false triggers ${formatPercent(getFalseShare(evaluation.all))}; required at least ${formatPercent(threshold)} and at most ${formatPercent(1 - threshold)}${problems.length > 0 ? "; a query file is invalid" : ""}`;
   return isGood ? EXIT.fine : EXIT.findings;
 }
 
+/** Adds the duration and the verdict: what `--json` prints is what is stored. */
+function finishReport(report: EvalReport, passed: boolean | null): EvalReport {
+  return { ...report, ms: Date.now() - Date.parse(report.at), passed };
+}
+
 /** Writes the report files, and stores the report for the evaluation page. A folder that cannot be written is only a warning. */
-async function saveReport(io: CommandIo, options: EvalOptions & CommonOptions, result: EvalReport): Promise<void> {
+async function saveReport(io: CommandIo, options: EvalOptions & CommonOptions, report: EvalReport): Promise<void> {
   const { skilletHome } = resolveCommandEnvironment(io, options);
-  const report = { ...result, ms: Date.now() - Date.parse(result.at) };
   for (const file of options.report ?? []) {
     const { formatEvalReport } = await import("../../eval/report-formats.ts");
     writeFileSync(resolve(io.cwd, file), formatEvalReport(report, getReportFormat(file)));
