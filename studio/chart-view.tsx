@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { escapeLine } from "../src/util/untrusted-text.ts";
 import type { ChartOptions, ChartSeries } from "./chart.ts";
 
 interface ChartViewProps extends Omit<ChartOptions, "height"> {
@@ -10,7 +11,7 @@ interface ChartViewProps extends Omit<ChartOptions, "height"> {
 export function ChartView({ title, labels, series, format, height = 160, isWhole = false }: ChartViewProps) {
   const element = useRef<HTMLDivElement>(null);
   const theme = useTheme();
-  const shown = series.filter(({ kind }) => kind !== "guide");
+  const shown = series.flatMap((one) => (one.kind === "guide" ? [] : { ...one, title: escapeLine(one.title) }));
   useEffect(() => {
     let remove: (() => void) | undefined;
     let isOver = false;

@@ -253,7 +253,7 @@ export function Select({ label, value, options, onChange }: SelectProps) {
         <option value="">any</option>
         {options.map(([id, title]) => (
           <option key={id} value={id}>
-            {title}
+            {escapeLine(title)}
           </option>
         ))}
       </select>

@@ -1,6 +1,7 @@
 import { formatCost, formatDuration } from "../../src/cli/run-format.ts";
 import type { ArmComparison, EvalReport, EvalSkillReport, NamedRate } from "../../src/eval/eval-report.ts";
 import { formatCount, formatNumber } from "../../src/util/text.ts";
+import { escapeLine } from "../../src/util/untrusted-text.ts";
 import { useReport } from "../api.ts";
 import type { ChartSeries } from "../chart.ts";
 import { ChartView } from "../chart-view.tsx";
@@ -93,8 +94,12 @@ function Evaluated({
                 </Link>
               </th>
               <td>{report.level}</td>
-              <td>{formatResult(report, skill)}</td>
-              <td class="wide">{report.model ?? "–"}</td>
+              <td>
+                <Line text={formatResult(report, skill)} />
+              </td>
+              <td class="wide">
+                <Line text={report.model ?? "–"} />
+              </td>
               <td class="number figure">{formatSpent(report)}</td>
             </tr>
           ))}
@@ -219,7 +224,7 @@ function Details({ report, skill, isLatest }: { report: EvalReport; skill: strin
   const shown = skill === "" ? skills : skills.filter(({ name }) => name === skill);
   const facts = [
     LEVELS[level],
-    model === undefined ? "" : `with ${model}`,
+    model === undefined ? "" : `with ${escapeLine(model)}`,
     passed === null ? "" : passed ? "passed" : "failed",
     spent === undefined
       ? ""
@@ -290,7 +295,11 @@ function SkillResult({ report }: { report: EvalSkillReport }) {
                       ? "not found"
                       : `rank ${rank}`
                     : "brought it up, and should not"}
-                  {takenBy !== undefined && `; first was ${takenBy}`}
+                  {takenBy !== undefined && (
+                    <>
+                      ; first was <Line text={takenBy} />
+                    </>
+                  )}
                 </span>
               </li>
             ))}

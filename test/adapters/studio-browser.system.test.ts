@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { AxeResults } from "axe-core";
@@ -6,12 +6,14 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from "p
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createHeldFolder, digestCurrent } from "../../src/agent/workspace/held-changes.ts";
 import { digestPath } from "../../src/agent/workspace/workspace-snapshot.ts";
-import type { EvalReport } from "../../src/eval/eval-report.ts";
+import { formatCost, formatDuration } from "../../src/cli/run-format.ts";
+import { createEvalReport, createSkillReport, type EvalReport, saveEvalReport } from "../../src/eval/eval-report.ts";
+import { comparePairs, computeRate } from "../../src/eval/pair-statistics.ts";
 import { createRunStore } from "../../src/store/runs.ts";
 import { createExampleHome } from "../../tools/screens/example-home.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
+import { MODEL, modelServer, type Turn } from "../support/model-server.ts";
 import { type Place, place } from "../support/place.ts";
 import { IS_LONG, sampleRows } from "../support/sample-steps.ts";
 import { startStudio } from "../support/studio.ts";
@@ -71,6 +73,30 @@ async function exampleRun(): Promise<{ run: Run; home: string; project: string }
   };
 }
 
+type ArmTotals = EvalReport["skills"][number]["cases"][number]["arms"][string];
+
+const sumOf = (all: readonly ArmTotals[], field: "passed" | "trials") => all.reduce((sum, one) => sum + one[field], 0);
+
+/** Evaluates a skill of the example with tasks that a model does: without the skill, it does none of them. */
+async function evaluateTasks({ run, home }: Awaited<ReturnType<typeof exampleRun>>): Promise<EvalReport> {
+  const server = await modelServer("openai", ({ instructions }) =>
+    instructions.includes("Collect the merged changes") ? "done" : "I cannot",
+  );
+  const prices = `[prices."${MODEL}"]\ninput = 1000\noutput = 3000\n`;
+  const graders = "[{ answer: { contains: done } }]";
+  writeFiles(home, {
+    ".skillet/config.toml": `${modelConfig("openai", server)}\n${prices}`,
+    ".skillet/skills/release-notes/evals/tasks.yaml": `version: 1\ntrials: 6\ncases: [{ name: notes, prompt: Write them., graders: ${graders} }]\n`,
+  });
+  chmodSync(join(home, ".skillet/config.toml"), 0o600);
+  await run(["trust", "release-notes", "--yes"]);
+  const { code, stdout, stderr } = await run([
+    ...["eval", "release-notes", "--level", "task", "--max-cost", "100", "--json"],
+  ]);
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout);
+}
+
 /** Records a run that no process works on: it was interrupted, or waits for a call that changes something outside. */
 async function recordRun({ home, project }: Place, id: string, tool?: string): Promise<void> {
   const journal = await createRunStore(join(home, ".skillet")).create({
@@ -98,7 +124,8 @@ const GREETER = { "home/.skillet/skills/greeter/SKILL.md": skillText("greeter") 
 
 describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
   it("[V-02] shows in every view the figures of --json", async () => {
-    const { run, home } = await exampleRun();
+    const { run, home, project } = await exampleRun();
+    const evaluated = await evaluateTasks({ run, home, project });
     // High enough for all rows: only those on the screen are rendered.
     const { page, url } = await openPage(run, { viewport: { width: 1280, height: 2400 } });
     const printed = async (...args: string[]) => JSON.parse((await run([...args, "--json"])).stdout);
@@ -179,8 +206,10 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
     await show("evaluation?skill=release-notes");
     await page.locator(".eval").waitFor();
     const reports = readdirSync(join(home, ".skillet/evals"))
+      .filter((name) => name.endsWith(".json"))
       .sort()
       .map((name): EvalReport => JSON.parse(readFileSync(join(home, ".skillet/evals", name), "utf8")));
+    expect(reports.at(-1)).toEqual(evaluated);
     const past = reports.flatMap((report) =>
       report.skills.flatMap((one) => (one.name === "release-notes" ? [{ report, one }] : [])),
     );
@@ -209,6 +238,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
     expect(await rowsOf("Cost of an evaluation")).toEqual(
       tasks.map(({ report }) => `${day(report)}$${Number(report.spent?.dollars?.toPrecision(3))}`),
     );
+    expect(tasks).toHaveLength(4);
     // Each stored evaluation, opened from the list.
     for (const { report, one } of past) {
       await show(`evaluation?skill=release-notes&report=${report.id}`);
@@ -216,29 +246,31 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
       const text = (await page.locator(".eval").textContent()) ?? "";
       for (const { name, rate, low, high, successes, total } of one.rates)
         expect(text).toContain(`${name} ${successes}/${total}${percent(rate)}${percent(low)} to ${percent(high)}`);
-      for (const { verdict, arm, baseline, difference, low, high, pairs, gained, lost } of one.comparisons) {
+      for (const { verdict, arm, baseline, difference, low, high, pairs, gained, lost, pValue } of one.comparisons) {
         expect(text).toContain(`${verdict} ${arm} against ${baseline}`);
         expect(text).toContain(`${points(difference)} points${points(low)} to ${points(high)}`);
-        expect(text).toContain(`${pairs} pairs: ${gained} gained, ${lost} lost, p = `);
+        expect(text).toContain(`${pairs} pairs: ${gained} gained, ${lost} lost, p = ${Number(pValue.toPrecision(2))}`);
       }
       expect(await page.locator(".cases tbody tr").evaluateAll((all) => all.map((row) => row.textContent))).toEqual(
         one.cases.map(({ name, arms, failures }) =>
           [name, failures[0] ?? "", ...Object.values(arms).map(({ passed, trials }) => `${passed}/${trials}`)].join(""),
         ),
       );
-      const sums = ["none", "skill"].map((arm) => {
-        const all = one.cases.flatMap(({ arms }) => arms[arm] ?? []);
-        return all.reduce((sum, { inputTokens, outputTokens }) => sum + inputTokens + outputTokens, 0);
-      });
+      const arms = ["none", "skill"].map((arm) => one.cases.flatMap((found) => found.arms[arm] ?? []));
+      const formatSums = (of: (totals: ArmTotals) => number, format: (sum: number) => string) =>
+        arms.map((all) => format(all.reduce((sum, totals) => sum + of(totals), 0))).join("");
       if (one.cases.length > 0)
-        expect(await page.locator(".cases tfoot tr", { hasText: "Tokens" }).textContent()).toBe(
-          `Tokens${sums.map(number).join("")}`,
-        );
+        expect(await page.locator(".cases tfoot tr").allTextContents()).toEqual([
+          `All cases${arms.map((all) => `${sumOf(all, "passed")}/${sumOf(all, "trials")}`).join("")}`,
+          `Tokens${formatSums(({ inputTokens, outputTokens }) => inputTokens + outputTokens, number)}`,
+          `Cost${formatSums(({ dollars }) => dollars ?? Number.NaN, formatCost)}`,
+          `Time${formatSums(({ ms }) => ms, formatDuration)}`,
+        ]);
       for (const { query } of one.misses) expect(text).toContain(query);
       const { spent } = report;
       if (spent)
         expect(await page.locator("section", { has: page.locator(".eval") }).textContent()).toContain(
-          `${number(spent.calls)} model calls, ${number(spent.inputTokens + spent.outputTokens)} tokens`,
+          `${number(spent.calls)} model calls, ${number(spent.inputTokens + spent.outputTokens)} tokens · ${formatCost(spent.dollars ?? Number.NaN)}`,
         );
     }
 
@@ -435,6 +467,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
         body,
       }),
     });
+    const texts = saveHostileReports(here.home);
     const { page, url } = await openPage(here.run);
     await page.goto(`${url}skills/hostile`);
     await page.locator(".prose").waitFor();
@@ -453,11 +486,26 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
     expect(text).toContain("<img src=x onerror=");
     expect(text).toContain("</script>\\u{1b}[31mred \\u{202e}evil");
     expect(text).not.toMatch(/[\u001b\u202e]/);
-    for (const view of ["", "skills?view=problems", "explain?q=hostile", "health"]) {
+    for (const view of ["", "skills?view=problems", "explain?q=hostile", "health", "evaluation"]) {
       await page.goto(`${url}${view}`);
       await page.locator(".page-head h1").waitFor();
       await page.locator(".loading").waitFor({ state: "detached" });
     }
+    await page.locator(".filters select").first().selectOption({ index: 1 });
+    await page.locator(".chart canvas").last().waitFor();
+    await page.locator("summary").click();
+    const evaluation = page.locator("main");
+    expect(await evaluation.locator("img, script, svg, math, iframe, [onerror], [onload]").count()).toBe(0);
+    const shown = (await evaluation.textContent()) ?? "";
+    for (const one of texts) expect(shown).toContain(one);
+    expect(shown).toContain("large ".repeat(150_000).trim());
+    expect(shown).not.toMatch(/[\u001b\u202e]/);
+    const links = await evaluation
+      .locator("a")
+      .evaluateAll((all) => all.map((link) => link.getAttribute("href") ?? ""));
+    expect(links.filter((href) => !/^\/(?:skills\/|evaluation\?)/.test(href))).toEqual([]);
+    const sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+    expect(await page.evaluate<number>(sideways)).toBeLessThanOrEqual(0);
     expect(await page.title()).not.toContain("owned");
   }, 90_000);
 
@@ -569,3 +617,29 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
     expect(await page.evaluate("location.hash")).toBe("");
   }, 60_000);
 });
+
+/** Stores two evaluations that consist of hostile text. Returns the texts as the page shows them. */
+function saveHostileReports(home: string): string[] {
+  const names = ["skill", "model", "rate", "arm", "baseline", "case", "failure", "warning", "query", "first"];
+  const hostile = (name: string) =>
+    `${name} <img src=x onerror="document.title='owned'"> javascript:alert(1) \u001b[31mred \u202eevil`;
+  const rate = computeRate(1, 2);
+  const totals = { passed: 1, trials: 2, inputTokens: 3, outputTokens: 4, dollars: 0.5, ms: 6 };
+  for (const hour of [1, 2]) {
+    const details = { model: hostile("model"), spent: { calls: 1, inputTokens: 1, outputTokens: 1, dollars: 1 } };
+    const report = createEvalReport("task", details, new Date(Date.UTC(2026, 10, 19, hour)));
+    report.skills = [
+      createSkillReport(hostile("skill"), {
+        rates: [{ name: hostile("rate"), ...rate }],
+        comparisons: [
+          { baseline: hostile("baseline"), arm: hostile("arm"), ...comparePairs([{ baseline: false, arm: true }]) },
+        ],
+        cases: [{ name: hostile("case"), arms: { [hostile("arm")]: totals }, failures: [hostile("failure")] }],
+        warnings: [hostile("warning"), "large ".repeat(150_000)],
+        misses: [{ query: hostile("query"), shouldTrigger: true, rank: 2, takenBy: hostile("first") }],
+      }),
+    ];
+    saveEvalReport(join(home, ".skillet"), report);
+  }
+  return names.map((name) => hostile(name).replace("\u001b", "\\u{1b}").replace("\u202e", "\\u{202e}"));
+}

@@ -362,7 +362,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "Tokens per person with scopes and expiry; JWTs of a configured issuer; no one reaches another person's sessions, runs, approvals or credentials.",
   "V-01": "`skillet studio` answers only its own page, in a session that a link started: each link works once.",
   "V-02": "Every figure of the page is what a command prints with `--json`.",
-  "V-03": "Text of skills and runs is never markup in the page, and its policy is never violated.",
+  "V-03": "Text of skills, runs and stored evaluations is never markup in the page, and its policy is never violated.",
   "V-04":
     "What changes something needs the session, its key and JSON, is for exactly what was shown, and is refused with `--read-only`; no path of a client is read; secrets are redacted, in every answer and change.",
   "V-05": "The page follows changes of skills and runs while it is open.",
