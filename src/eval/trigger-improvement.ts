@@ -5,6 +5,7 @@ import { writeYaml } from "../skill/frontmatter-yaml.ts";
 import { type Skill, withOrigin } from "../skill/skill.ts";
 import { isTriggerPhrase } from "../skill/triggers.ts";
 import { compareText } from "../util/text.ts";
+import { findInvisible } from "../util/untrusted-text.ts";
 import { evaluateTriggers, type TriggerEvaluation, type TriggerEvaluationSubject } from "./trigger-evaluation.ts";
 
 /** Changes that make skills easier to find, proven by the held-out queries. */
@@ -89,7 +90,8 @@ function listChanges(skill: Skill, training: ImproveOptions["training"], rewritt
   const descriptions = [
     ...dropFromDescription(skill.description, (phrase) => foreign.has(phrase) && !own.has(phrase)),
     ...missing.map((phrase) => addToDescription(skill.description, phrase)),
-    ...rewritten,
+    // The user reads the change in a diff: it has nothing that a reader does not see.
+    ...rewritten.filter((text) => findInvisible(text).length === 0),
   ];
   return [
     ...keywords.map((keyword) => addKeyword(skill, keyword)),

@@ -116,7 +116,7 @@ describe("skillet eval --improve", () => {
     const server = await modelServer("openai", ({ prompt }) => {
       prompts.push(prompt);
       return prompt.startsWith("Skill: invoices")
-        ? '{"descriptions": ["Reports the weather.", "Writes bills and each honorarium for customers."]}'
+        ? '{"descriptions": ["Reports the weather.", "Writes bills and each honorarium\u{e0041} for customers.", "Writes bills and each honorarium for customers."]}'
         : "no idea";
     });
     const home = temporaryFolder({ ".skillet/config.toml": modelConfig("openai", server) });
@@ -128,6 +128,7 @@ describe("skillet eval --improve", () => {
       env: { HOME: home, SKILLS_DIR: "none" },
     });
     expect(stdout).toContain("+description: Writes bills and each honorarium for customers.");
+    expect(stdout).not.toMatch(/e0041|\u{e0041}/u);
     expect(prompts.length).toBe(2);
     expect(prompts.join("\n")).toContain("honorarium for the workshop in May");
     expect(prompts.join("\n")).not.toContain("send Bob his honorarium");
