@@ -62,7 +62,8 @@ export async function createAgentArm(name: string, { command, skill, env }: Agen
         writeFileSync(target, bytes);
         if (executable) chmodSync(target, 0o755);
       }
-      const text = context === undefined ? prompt : `${prompt}\n\n${context}`;
+      // A case belongs to a skill: its prompt is never an option of the agent, which may lift its limits.
+      const text = (context === undefined ? prompt : `${prompt}\n\n${context}`).replace(/^-/, " -");
       const isPlaced = args.some((arg) => arg.includes("{prompt}"));
       const argv = args.map((arg) => arg.replaceAll("{prompt}", () => text));
       const clock = AbortSignal.timeout((limits.seconds ?? DEFAULT_SECONDS) * 1000);
