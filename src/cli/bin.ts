@@ -32,7 +32,7 @@ export function run(): void {
     process.exitCode =
       ending === undefined ? code : 128 + process.getBuiltinModule("node:os").constants.signals[ending];
     isFinished = true;
-    exitAfterThreads(Number(process.exitCode), LINGER_MS);
+    if (!interruptedBy) exitAfterThreads(Number(process.exitCode), LINGER_MS);
     // A thread blocked in a system call, or output that is never read, would keep the process alive.
     setTimeout(() => {
       if (interruptedBy) exitBySignal(interruptedBy);

@@ -112,6 +112,7 @@ const COMPUTED_DEFAULTS: Record<string, DefaultValue> = {
   "engine.tenant_slots": { says: "no limit" },
   "engine.seal_key": { says: "none; texts of runs are stored as they are" },
   "server.public_url": { says: "none" },
+  "docs.url": { says: "none" },
   "server.oauth.issuer": { says: "none; only tokens of this server are accepted" },
   "server.oauth.audience": { says: "server.public_url" },
   "server.oauth.jwks_url": { says: "the one in the metadata of the issuer" },
