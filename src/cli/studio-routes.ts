@@ -21,6 +21,8 @@ export interface StudioContext {
   host: StudioHost;
   feed: ChangeFeed;
   isReadOnly: boolean;
+  /** Aborted when the command ends. */
+  signal: AbortSignal;
 }
 
 /**
@@ -76,7 +78,9 @@ export function createStudioRoutes(context: StudioContext): StudioRoute[] {
       const { collectDoctorFacts, toDoctorJson } = await import("./commands/doctor.ts");
       return toDoctorJson(await collectDoctorFacts(createQuietIo(context.io), found));
     }),
-    start("/api/sandbox", async (found) => (await import("./commands/sandbox-views.ts")).toSafetyJson(found)),
+    start("/api/sandbox", async (found) =>
+      (await import("./commands/sandbox-views.ts")).toSafetyJson(found, context.signal),
+    ),
     change("/api/approvals/:id", (found, request) => answerRun(context, found, request)),
     change("/api/held/:id", decideHeldChanges),
     change("/api/runs/:id/resume", async (found, { params: { id = "" } }) =>

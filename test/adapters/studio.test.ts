@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -14,6 +14,7 @@ import { digestPath } from "../../src/agent/workspace/workspace-snapshot.ts";
 import { TIERS } from "../../src/catalog/disclose.ts";
 import { createStudioRoutes } from "../../src/cli/studio-routes.ts";
 import { createEvalReport, createSkillReport, saveEvalReport } from "../../src/eval/eval-report.ts";
+import { getSandboxFolder } from "../../src/sandbox/sandbox-folders.ts";
 import { createRunStore } from "../../src/store/runs.ts";
 import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { findDesktopOpener } from "../../src/util/system.ts";
@@ -21,6 +22,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
 import { type Place, place } from "../support/place.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
+import { skilletProcess } from "../support/skillet-process.ts";
 import { followChanges, type StudioCall, startStudio } from "../support/studio.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -477,6 +479,21 @@ describe("answers of studio", () => {
 });
 
 describe("the command", () => {
+  it.runIf(existsSync("/usr/bin/bwrap"))("ends by itself at a signal while the sandbox tests itself", async () => {
+    const here = place(SKILLS);
+    const studio = await startStudio((args, { signal, onOutput } = {}) =>
+      skilletProcess(args, { cwd: here.project, env: { HOME: here.home }, endOn: signal, onOutput }),
+    );
+    const send = await studio.open();
+    // Folders of probes; for root, all homes share theirs.
+    const listProbes = () => readdirSync(getSandboxFolder(join(here.home, ".skillet")));
+    const before = new Set(listProbes());
+    const answer = send("/api/sandbox", { method: "POST", body: {} }).catch(() => "closed");
+    await waitFor(() => expect(listProbes().some((name) => /^probe-/.test(name) && !before.has(name))).toBe(true));
+    expect(await studio.stop()).toMatchObject({ code: 0, signal: null });
+    expect(await answer).toBe("closed");
+  });
+
   it("uses the port that was named, or reports that it is in use", async () => {
     const studio = await startStudio(place(SKILLS).run);
     const { port } = new URL(studio.url);

@@ -21,11 +21,14 @@ export interface Starting {
   killBeforeRename?: number;
   /** Kills it when this is aborted. */
   killOn?: AbortSignal;
+  /** Sends SIGTERM when this is aborted. */
+  endOn?: AbortSignal | undefined;
+  onOutput?: ((text: string) => void) | undefined;
 }
 
 export async function skilletProcess(
   args: readonly string[],
-  { cwd, env, isOrdinary = false, killBeforeRename = 0, deadlineMs, killOn }: Starting,
+  { cwd, env, isOrdinary = false, killBeforeRename = 0, deadlineMs, killOn, endOn, onOutput }: Starting,
 ): Promise<Ran & { signal: string | null }> {
   const drop = isOrdinary ? asOrdinaryUser() : [];
   const [program = "", ...rest] = [...drop, process.execPath, START, ...args];
@@ -42,9 +45,11 @@ export async function skilletProcess(
   });
   const deadline = deadlineMs === undefined ? undefined : setTimeout(() => child.kill("SIGKILL"), deadlineMs);
   killOn?.addEventListener("abort", () => child.kill("SIGKILL"));
+  endOn?.addEventListener("abort", () => child.kill("SIGTERM"));
   let [stdout, stderr] = ["", ""];
   child.stdout.on("data", (bytes) => {
     stdout += bytes;
+    onOutput?.(String(bytes));
   });
   child.stderr.on("data", (bytes) => {
     stderr += bytes;

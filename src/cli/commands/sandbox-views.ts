@@ -63,7 +63,7 @@ export async function printSafetyReport(
 ): Promise<number> {
   try {
     const card = await runWithWaitIndicator(io, "testing the sandbox", () =>
-      runUntilInterrupted(io, () => toSafetyJson(found)),
+      runUntilInterrupted(io, (signal) => toSafetyJson(found, signal)),
     );
     if (options.json) printJson(io.stdout, card);
     else printSafetyFacts(createPrinter(io.stdout, io.env), card, card.held);
@@ -82,19 +82,39 @@ export async function printSafetyReport(
   }
 }
 
-/** Returns the value of `doctor --sandbox --json`. Throws a SkillError if code of skills cannot run here. */
-export async function toSafetyJson({ settings, around }: Pick<DiscoverResult, "settings" | "around">) {
+/**
+ * Returns the value of `doctor --sandbox --json`. Throws a SkillError if code of skills cannot run here. Once the signal is aborted, no probe
+ * runs any more, and the result is incomplete.
+ */
+export async function toSafetyJson(
+  { settings, around }: Pick<DiscoverResult, "settings" | "around">,
+  signal: AbortSignal,
+) {
   const home = around.skilletHome;
-  const sandbox = await createSandbox({ settings: settings.sandbox, home });
-  const card = await collectSafetyFacts(sandbox, home, settings);
+  const sandbox = stopAtSignal(await createSandbox({ settings: settings.sandbox, home }), signal);
+  const card = await collectSafetyFacts(sandbox, home, settings, signal);
   return { ...card, held: card.probes.filter(({ holds }) => holds).length, of: card.probes.length };
 }
 
-async function collectSafetyFacts(sandbox: Sandbox, home: string, settings: Settings): Promise<SafetyFacts> {
+function stopAtSignal(sandbox: Sandbox, signal: AbortSignal): Sandbox {
+  return {
+    ...sandbox,
+    run: (command, options) =>
+      sandbox.run(command, { ...options, signal: AbortSignal.any([signal, options.signal ?? signal]) }),
+  };
+}
+
+async function collectSafetyFacts(
+  sandbox: Sandbox,
+  home: string,
+  settings: Settings,
+  signal: AbortSignal,
+): Promise<SafetyFacts> {
   const { level, by } = sandbox;
   const client = settings.sandbox.program;
   const probed = await probeSandbox(sandbox, { home });
-  if (level === "strong") probed.push(...(await probeKilledHost({ settings: settings.sandbox, home })));
+  if (level === "strong" && !signal.aborted)
+    probed.push(...(await probeKilledHost({ settings: settings.sandbox, home })));
   probed.push(...(await probeWorkspace(sandbox, settings)));
   const probes = probed.sort((a, b) => compareText(a.id, b.id));
   const version = readProgramVersion(

@@ -48,16 +48,16 @@ async function runStudio({ io, options }: CommandContext<StudioCommandOptions>):
   const { host: address = DEFAULT_HOST, readOnly: isReadOnly = false } = options;
   const assets = loadStudioAssets(join(packageRoot() ?? "", "dist", "studio"));
   const feed = createChangeFeed();
+  const signal = createInterruptSignal(io);
   const host = openStudioHost(io, options, feed);
   const server = await listenOnFreePort(options, {
     ...{ host: address, isReadOnly, assets, feed },
-    routes: createStudioRoutes({ io, options, host, feed, isReadOnly }),
+    routes: createStudioRoutes({ io, options, host, feed, isReadOnly, signal }),
     createRedactor: () => createStudioRedactor(host),
     onError: (error) => printStudioLine(io, String(error)),
   });
   const stores = watchStores(skilletHome, feed);
   const timer = setInterval(() => stores.refresh(), REFRESH_MS).unref();
-  const signal = createInterruptSignal(io);
   if (options.json)
     printJsonLine(io.stdout, { type: "serving", url: server.url, link: server.createLink(), isReadOnly });
   else {
