@@ -319,8 +319,9 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-08":
     "Chaos (kill -9, SIGSTOP, Postgres restarts, cut connections): all runs end, no call after its step was kept, no step twice.",
   "E-09":
-    "The runs of a worker that was killed, frozen or cut off go on elsewhere. Reading: how soon after a kill is measured by bench/workers, and asserted by no test.",
-  "E-10": "A live worker is never reaped: 20 Postgres restarts and 3 outages longer than a lease repeat nothing.",
+    "The runs of a worker that was killed, frozen (also inside a transaction) or cut off go on elsewhere. Reading: how soon after a kill is measured by bench/workers, and asserted by no test.",
+  "E-10":
+    "A worker that renews its lease is never reaped: 20 Postgres restarts and 3 outages longer than a lease repeat nothing. Reading: one that cannot renew it in time, as on an overloaded machine with a lease of 2 s, loses its runs, and a call in flight is repeated.",
   "E-13": "A run that kills its worker is dead after N attempts, and the others are done.",
   "E-15": "The same idempotency key at the same time gives one run; another request under it is refused.",
   "E-17": "No run is stuck silently: one whose leg was lost is found again.",

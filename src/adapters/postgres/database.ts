@@ -66,12 +66,17 @@ const CONNECT_TIMEOUT_MS = 3000;
 const IDLE_MS = 3000;
 const QUERY_TIMEOUT_MS = 30_000;
 const DEFAULT_PATIENCE_MS = 3500;
+/** A worker has to return within its lease when the server is back. */
+const MAX_PAUSE_MS = 400;
 /** The last attempt to connect gets at least this time, so that a command fails after 4.5 seconds at most. */
 const MIN_CONNECT_MS = 1000;
 
-/** The server ends connections to a client that is gone: its locks are free again then. */
+/**
+ * The server ends connections to a client that is gone, and those of a frozen client in the middle of a transaction: their locks are free
+ * again then. A transaction waits for nothing but its statements, and runs again when its connection was ended.
+ */
 const SERVER_OPTIONS =
-  "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c client_min_messages=warning";
+  "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c idle_in_transaction_session_timeout=3000 -c client_min_messages=warning";
 
 /** Opens the connections of a database when they are first used. Throws a SkillError if `pg` is not installed, or for a short key. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
@@ -90,7 +95,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   pool.on("error", () => {}); // An idle connection was closed. The next statement opens another.
   const persist = async <T>(work: ClientWork<T>, patienceMs: number): Promise<T> => {
     const end = performance.now() + patienceMs;
-    for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 1000)) {
+    for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)) {
       try {
         return await withClient(pool, Math.max(end - performance.now(), MIN_CONNECT_MS), work);
       } catch (error) {
@@ -225,7 +230,7 @@ async function runTransaction<T>(
 /** Codes of an unavailable server, and of transactions that have to run again. */
 const TRANSIENT_CODES: ReadonlySet<unknown> = new Set([
   ...["ECONNREFUSED", "ECONNRESET", "ENOENT", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN"],
-  ...["57P01", "57P02", "57P03", "08000", "08003", "08006", "40001", "40P01", "53300"],
+  ...["57P01", "57P02", "57P03", "25P03", "08000", "08003", "08006", "40001", "40P01", "53300"],
 ]);
 const TRANSIENT_TEXT =
   /terminated|timeout exceeded when trying to connect|timeout expired|read timeout|Connection ended|not queryable|connection error/i;

@@ -102,8 +102,9 @@ export async function startWorker(
   await advertise();
   emit({ type: "worker-started", worker: name, slots, queues });
   const timers = [
+    startTimer(presence.beatMs, presence.beat),
+    // Apart from the beat: taking the runs of a worker may wait for a lock, and this worker lives meanwhile.
     startTimer(presence.beatMs, async () => {
-      await presence.beat();
       for (const { worker, seenAt } of await presence.findLost()) {
         const legs = await queue.recover(worker, seenAt);
         if (legs) emit({ type: "worker-lost", worker, runs: legs.map(({ run }) => run) });
@@ -219,6 +220,8 @@ function createPresence(database: Database, lock: HeldLock, { name, leaseSeconds
       const rows = await database.query({ text: OTHER_WORKERS, values: [name, leaseSeconds] });
       const lockSince = lock.since() ?? Number.POSITIVE_INFINITY;
       const now = performance.now();
+      // This process was away itself: its knowledge of the others is old.
+      if (now - state.lastBeat > MAX_GAP_BEATS * beatMs) return [];
       // After an outage all signs are old, and all locks are free: no worker is lost until each one had the time to return.
       const sinceMs = now - Math.max(state.since, lockSince);
       const lost: LostWorker[] = [];

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createMachine, detach, formatLedger, startWorld, viewEngine } from "../../support/engine-scene.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -38,6 +38,55 @@ describe.skipIf(!HAS_POSTGRES)("runs that are handed over", { timeout: 120_000 }
     expect(await listLegs()).toEqual(ids.map(() => ({ leg: 3, dispatch: "queued", worker: null })));
     const legs = await database.query("select workflow_uuid as id from dbos.workflow_status order by 1");
     expect(legs.map(({ id }) => id)).toEqual(ids.map((id) => `${id}#3`));
+  });
+
+  it("[E-09] are taken from a worker that froze in a transaction, and the one that waits for its locks lives", async () => {
+    const [url, world] = [await server.createEngine(), await startWorld()];
+    const engine = await viewEngine(url);
+    const machine = createMachine({ url, world, leaseSeconds: 1 });
+    const id = await detach(machine, "payer", "pay a 1");
+    await engine.database.query(
+      `insert into skillet.workers (name, host, pid, version, slots, queues, seen_at)
+        values ('frozen', 'h', 1, '0', 8, '{runs}', now() - interval '1 minute')`,
+    );
+    await engine.database.query("update skillet.runs set dispatch = 'working', worker = 'frozen'");
+    const scene = { isLocked: false, isFrozen: false, isOver: false };
+    const over = Promise.withResolvers<void>();
+    const frozen = (await viewEngine(url)).database
+      .transaction(async ({ query }) => {
+        if (scene.isOver) return;
+        await query("select 1 from skillet.runs for update");
+        scene.isLocked = true;
+        while (!scene.isFrozen) await query("select pg_sleep(0.05)");
+        await over.promise;
+      })
+      .catch(() => {});
+    onTestFinished(async () => {
+      scene.isFrozen = scene.isOver = true;
+      over.resolve();
+      await frozen;
+    });
+    await waitFor(() => scene.isLocked);
+    const worker = await machine.startWorker();
+    const readWorker = async () => {
+      const [row] = await engine.database.query({
+        text: `select seen_at::text as seen, exists (select 1 from pg_stat_activity where wait_event_type = 'Lock') as waits
+          from skillet.workers where name = $1`,
+        values: [worker.name],
+      });
+      return row;
+    };
+    await waitFor(async () => (await readWorker())?.["waits"] === true);
+    const before = await readWorker();
+    await waitFor(async () => (await readWorker())?.["seen"] !== before?.["seen"]);
+    expect((await readWorker())?.["waits"]).toBe(true);
+
+    scene.isFrozen = true;
+    await engine.waitFor([id], "ended");
+    expect(worker.events).toContainEqual(
+      expect.objectContaining({ type: "worker-lost", worker: "frozen", runs: [id] }),
+    );
+    expect(formatLedger(world)).toEqual(["a 0"]);
   });
 
   it("[E-12] hold no slot and no lease while they wait for an approval", async () => {
