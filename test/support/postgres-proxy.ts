@@ -1,5 +1,5 @@
 import { rmSync } from "node:fs";
-import { createConnection, createServer, type Socket } from "node:net";
+import { createServer, Socket } from "node:net";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { temporaryFolder } from "./folder.ts";
@@ -38,7 +38,8 @@ export async function startPostgresProxy(server: PostgresServer): Promise<Postgr
   };
   const sockets = new Set<Socket>();
   const proxy = createServer((client) => {
-    const upstream = createConnection(join(server.folder, ".s.PGSQL.5432"));
+    // Connected with the first data: a starting server that gets a connection and no data waits a minute for it before it can stop.
+    const upstream = new Socket();
     const framer = createFramer();
     let isArmed = false;
     let rest = Buffer.alloc(0);
@@ -59,6 +60,7 @@ export async function startPostgresProxy(server: PostgresServer): Promise<Postgr
         isArmed = true;
         state.statement = undefined;
       }
+      if (upstream.pending && !upstream.connecting) upstream.connect(join(server.folder, ".s.PGSQL.5432"));
       for (const message of framer.take(bytes)) {
         upstream.write(message.bytes);
         if (message.isStartup || ++state.messages !== state.breakAt) continue;
