@@ -96,7 +96,7 @@ describe("skillet completion", () => {
     const folder = temporaryFolder({
       "skills/loud/SKILL.md": skillText("loud", { description }),
     });
-    expect(await next(["show", "lo"], folder)).toEqual(["loud\tIs loud: it shouts."]);
+    expect(await next(["show", "lou"], folder)).toEqual(["loud\tIs loud: it shouts."]);
     expect(await next(["lis"])).toEqual(["list\tList the skills that were found"]);
   });
 
