@@ -170,8 +170,9 @@ const MAX_RUNS = 1000;
 
 async function listRuns({ runs }: CommandHost) {
   const { toRunListJson } = await import("./commands/runs.ts");
-  const all = await runs.list();
-  return toRunListJson(all.slice(0, MAX_RUNS), all.length);
+  const { searchRuns } = await import("../store/run-rules.ts");
+  const { runs: newest, total } = await searchRuns(runs, { limit: MAX_RUNS });
+  return toRunListJson(newest, total);
 }
 
 /** Finds a run by its whole id. */

@@ -46,6 +46,53 @@ export interface RunSummary extends Omit<RunHeader, "type" | "version"> {
   formatVersion?: number;
 }
 
+/** A state, or an outcome of the ended runs. */
+export type RunFilterState = RunState | "done" | "failed";
+
+/** Which runs to list. */
+export interface RunQuery {
+  states?: readonly RunFilterState[] | undefined;
+  /** A skill, or `chat` for conversations. */
+  skill?: string | undefined;
+  /** The user of a server. */
+  user?: string | undefined;
+  /** Only runs that began since then. */
+  since?: Date | undefined;
+  /** Lists at most so many. */
+  limit: number;
+}
+
+export interface RunPage {
+  /** The newest first. */
+  runs: readonly RunSummary[];
+  /** The number of all that fit. */
+  total: number;
+}
+
+/** Lists the newest runs that fit. */
+export async function searchRuns(
+  store: { list(): Promise<readonly RunSummary[]>; search?(query: RunQuery): Promise<RunPage> },
+  query: RunQuery,
+): Promise<RunPage> {
+  if (store.search) return store.search(query);
+  const fitting = (await store.list()).filter((run) => fitsRunQuery(run, query));
+  return { runs: fitting.slice(0, query.limit), total: fitting.length };
+}
+
+export function fitsRunQuery(run: RunSummary, { states, skill, user, since }: RunQuery): boolean {
+  return (
+    (states === undefined || states.some((state) => hasState(run, state))) &&
+    (skill === undefined || (run.kind === "chat" ? "chat" : run.skill) === skill) &&
+    (user === undefined || run.caller?.userId === user) &&
+    (since === undefined || Date.parse(run.at) >= since.getTime())
+  );
+}
+
+function hasState({ state, end }: RunSummary, wanted: RunFilterState): boolean {
+  if (wanted !== "done" && wanted !== "failed") return state === wanted;
+  return state === "ended" && end?.isError === (wanted === "failed");
+}
+
 export interface NewRun {
   head: Omit<RunHeader, "type" | "version">;
   request: Readonly<Record<string, unknown>>;

@@ -46,6 +46,8 @@ import {
   isRunId,
   type NewRun,
   type RunOwner,
+  type RunPage,
+  type RunQuery,
   type RunRetention,
   type RunSummary,
   requireResumable,
@@ -67,6 +69,8 @@ export interface RunStore {
   resume(id: string): Promise<Journal>;
   /** Lists all runs, the newest first. */
   list(): Promise<readonly RunSummary[]>;
+  /** Lists the newest runs that fit, without reading all. Only for stores of more runs than files of one machine. */
+  search?(query: RunQuery): Promise<RunPage>;
   /**
    * Finds a run whose id (or its last part) starts with this, or else ends with it; `last` is the newest. Throws a
    * SkillError when none or several match.

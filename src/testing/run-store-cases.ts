@@ -2,7 +2,7 @@ import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { SkillError } from "../errors/problem.ts";
 import type { ApprovalRequest } from "../host/approval.ts";
 import type { Journal, RunEnd } from "../store/journal.ts";
-import type { NewRun } from "../store/run-rules.ts";
+import { type NewRun, type RunQuery, searchRuns } from "../store/run-rules.ts";
 import type { RunStore } from "../store/runs.ts";
 import { type ContractCase, type ContractStorage, createContractCases, eventually } from "./contract.ts";
 
@@ -298,6 +298,47 @@ export function testRunStore(create: () => RunStorage | Promise<RunStorage>): Co
         equal((await store.find("last")).id, OTHER);
         await rejectsWith("run-unknown", () => store.find("20260102"));
         await rejectsWith("run-unknown", () => store.find("nothing"));
+      },
+      "lists the newest that fit, and counts all that do": async (open) => {
+        const store = await open();
+        const start = async (number: number, more: Partial<NewRun["head"]>, use: (journal: Journal) => unknown) => {
+          const created = Date.now();
+          await eventually(async () => ok(Date.now() > created));
+          const journal = await store.create(createNewRun(`20260103-00000${number}-00000000`, more));
+          await use(journal);
+          return journal;
+        };
+        await (await start(1, {}, (journal) => journal.end({}, END))).close();
+        await (await start(2, { skill: "a b" }, (journal) => journal.end({}, { ...END, isError: true }))).close();
+        await (await start(3, { kind: "chat", skill: "" }, (journal) => journal.ask("approval:1", REQUEST))).close();
+        await (await start(4, { caller: { userId: "ada" } }, () => store.cancel("20260103-000004-00000000"))).close();
+        await (await start(5, {}, (journal) => journal.step("a", 1))).close();
+        const running = await start(6, {}, (journal) => journal.step("a", 1));
+        const at = (await store.list()).find(({ id }) => id.includes("-000004-"))?.at ?? "";
+        const cases: [Partial<RunQuery>, number[]][] = [
+          [{}, [6, 5, 4, 3, 2, 1]],
+          [{ since: new Date(at) }, [6, 5, 4]],
+          [{ skill: "mailer" }, [6, 5, 4, 1]],
+          [{ skill: "chat" }, [3]],
+          [{ skill: "a b" }, [2]],
+          [{ user: "ada" }, [4]],
+          [{ states: ["done"] }, [1]],
+          [{ states: ["failed"] }, [2]],
+          [{ states: ["ended"], since: new Date(at) }, []],
+          [{ states: ["ended"] }, [2, 1]],
+          [{ states: ["waiting", "running"] }, [6, 3]],
+          [{ states: ["cancelled"] }, [4]],
+          [{ states: ["interrupted"], skill: "mailer" }, [5]],
+          [{ states: ["corrupt"] }, []],
+        ];
+        for (const [query, expected] of cases) {
+          for (const limit of [0, 1, 100]) {
+            const { runs, total } = await searchRuns(store, { ...query, limit });
+            const found = runs.map(({ id }) => Number(id.slice(14, 15)));
+            deepEqual([found, total], [expected.slice(0, limit), expected.length], JSON.stringify(query));
+          }
+        }
+        await running.close();
       },
       "adds up the time of the owners before": async (open) => {
         const store = await open();

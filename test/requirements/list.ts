@@ -333,7 +333,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-11": "Several workers that find the same one gone, or the same legs lost, at once move each run once.",
   "E-12": "A waiting run holds no slot and no lease of a worker. Reading: its memory is not measured.",
   "E-28":
-    "Pruning removes old runs with their lines in batches by indexes, and none that waits or is at work. Reading: no bound in time is tested, and `runs` reads every run.",
+    "Pruning removes old runs with their lines in batches by indexes, and none that waits or is at work. `runs` reads the summaries of the runs that it shows, by an index, whatever the number of runs; filters by state and skill read those that columns do not exclude. Reading: no bound in time is tested.",
   "E-25":
     "A run started by the previous release is resumed by this one: with the tables and the journal that it wrote.",
   "E-27":

@@ -11,8 +11,12 @@ import {
   createUnknownRunError,
   findExpiredRuns,
   findRun,
+  fitsRunQuery,
   isRunId,
+  type RunFilterState,
   type RunOwner,
+  type RunPage,
+  type RunQuery,
   type RunRetention,
   type RunState,
   type RunSummary,
@@ -73,6 +77,7 @@ export function createPostgresRunStore(
     },
     resume: take,
     list: () => summaries(),
+    search: (query) => searchStoredRuns(database, query),
     async find(written) {
       if (!isRunId(written)) throw createUnknownRunError(written);
       const rows = await database.query({ text: FIND_IDS, values: [written] });
@@ -200,13 +205,65 @@ select line from (
  * its last line.
  */
 const SUMMARIES = `
-select r.id, r.head, r.bytes, r.changed_at, r.queue, r.tenant, r.dispatch, r.problem, r.worker, r.owner, r.owner_label, ${IS_LEASED} as is_leased,
+select r.id, r.started_at::text as started, r.head, r.bytes, r.changed_at, r.queue, r.tenant, r.dispatch, r.problem, r.worker, r.owner, r.owner_label, ${IS_LEASED} as is_leased,
   case when r.tail is not null and not r.is_cancelled then r.tail else (
     select string_agg(l.line, '' order by l.seq) from skillet.lines l
     where l.run = r.id and (l.kind = 'cancel' or l.seq >= coalesce(
       (select max(s.seq) from skillet.lines s where s.run = r.id and s.kind = 'step'), 0))
   ) end as lines
 from skillet.runs r`;
+
+/** The runs of a state, as far as columns show it. A run at work has no last line. The others are found among all. */
+const STATE_CONDITIONS: Partial<Record<RunFilterState, string>> = {
+  ...{ ended: "r.tail is not null", done: "r.tail is not null", failed: "r.tail is not null" },
+  ...{ running: "r.tail is null", interrupted: "r.tail is null", waiting: "r.tail is null" },
+  ...{ answered: "r.tail is null", queued: "r.tail is null", stuck: "r.tail is null" },
+  cancelled: "r.is_cancelled",
+};
+
+/** Runs that are read at once when columns do not show which fit. */
+const SEARCH_SIZE = 500;
+
+/** Formats the statement that reads the newest runs after this one. Parameters: its time and id, the oldest time, the skill, and the number. */
+export function formatSearch(condition: string): string {
+  return `${SUMMARIES} where (r.started_at, r.id) < ($1::timestamptz, $2) and ${condition}
+    and ($3::timestamptz is null or r.started_at >= $3) and ($4::text is null or r.skill in ($4, ''))
+    order by r.started_at desc, r.id desc limit $5`;
+}
+
+const LAST_ID = "~";
+
+/** Finds runs by indexed columns, and reads the summaries of no more than needed. */
+async function searchStoredRuns(database: Database, query: RunQuery): Promise<RunPage> {
+  const { states, skill, user, since, limit } = query;
+  const conditions = states?.map((state) => STATE_CONDITIONS[state] ?? "true") ?? ["true"];
+  const condition = `(${[...new Set(conditions)].join(" or ")})`;
+  const fixed = [since?.toISOString() ?? null, skill ?? null];
+  // Columns show which of them fit: only those that are shown are read.
+  if (states === undefined && skill === undefined && user === undefined) {
+    const text = formatSearch(condition);
+    const values = ["infinity", LAST_ID, ...fixed, Math.min(limit, MAX_LIMIT)];
+    const rows = limit === 0 ? [] : await database.query({ text, values });
+    const [counted] = await database.query({ text: COUNT, values: fixed.slice(0, 1) });
+    const runs = sortRuns(rows.map((row) => createSummary(database.sealer, row)));
+    return { runs, total: Number(counted?.["runs"]) };
+  }
+  const runs: RunSummary[] = [];
+  let total = 0;
+  let after: unknown[] = ["infinity", LAST_ID];
+  for (let count = SEARCH_SIZE; count === SEARCH_SIZE; ) {
+    const rows = await database.query({ text: formatSearch(condition), values: [...after, ...fixed, SEARCH_SIZE] });
+    const found = sortRuns(rows.map((row) => createSummary(database.sealer, row)));
+    for (const run of found.filter((one) => fitsRunQuery(one, query))) if (total++ < limit) runs.push(run);
+    after = [rows.at(-1)?.["started"], rows.at(-1)?.["id"]];
+    count = rows.length;
+  }
+  return { runs, total };
+}
+
+const MAX_LIMIT = 1_000_000_000;
+const COUNT =
+  "select count(*) as runs from skillet.runs r where $1::timestamptz is null or r.started_at >= $1::timestamptz";
 
 /** A run changes with its lines, its queue and the end of its lease. */
 const VERSIONS = `
@@ -282,6 +339,8 @@ async function readLines({ query, sealer }: RunReader, id: string): Promise<read
   return parseStoredLines(sealer, id, rows.map(({ line }) => String(line)).join("")).lines;
 }
 
+const PLAIN_NAME = /^[\w.-]{1,100}$/;
+
 /** Inserts a new run. `key` is the same when the statement is repeated. Returns false if the id is taken. */
 export async function insertRun(
   { query, sealer }: Transaction,
@@ -290,9 +349,13 @@ export async function insertRun(
   key: string,
 ): Promise<boolean> {
   const [head = "", ...rest] = lines.map((line) => formatStoredLine(sealer, id, line));
+  const [first] = lines;
+  // Only to find runs by: another name is found in the head.
+  const skill = first?.type === "run" && first.kind !== "chat" && PLAIN_NAME.test(first.skill) ? first.skill : "";
   const [row] = await query({
-    text: `insert into skillet.runs (id, head, owner, bytes) values ($1, $2, $3, $4) on conflict (id) do nothing returning id`,
-    values: [id, head, key, Buffer.byteLength([head, ...rest].join(""))],
+    text: `insert into skillet.runs (id, head, owner, bytes, skill, started_at) values ($1, $2, $3, $4, $5, $6)
+      on conflict (id) do nothing returning id`,
+    values: [id, head, key, Buffer.byteLength([head, ...rest].join("")), skill, first?.at],
   });
   if (!row) {
     // The answer to the first attempt may have been lost.

@@ -187,6 +187,16 @@ create index runs_changed on skillet.runs (changed_at);
 -- the row of its run.
 alter table skillet.lines drop constraint lines_run_fkey;`,
   },
+  {
+    version: 7,
+    sql: `
+-- The time of the first line: lists are sorted by it. An id of this program begins with it.
+alter table skillet.runs add column started_at timestamptz not null default now();
+update skillet.runs set started_at = case when id ~ '^[0-9]{8}-[0-9]{6}-[0-9a-f]{8}$'
+  then (left(id, 8) || ' ' || substr(id, 10, 6))::timestamp at time zone 'UTC' else changed_at end;
+create index runs_started on skillet.runs (started_at, id);
+create index runs_without_end on skillet.runs (started_at, id) where tail is null;`,
+  },
 ];
 
 export const SCHEMA_VERSION: number = SCHEMA_VERSIONS.at(-1)?.version ?? 0;

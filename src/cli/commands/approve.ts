@@ -13,7 +13,7 @@ import { SkillError } from "../../errors/problem.ts";
 import type { Approval, ApprovalRequest } from "../../host/approval.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
-import { createNotWaitingError, type RunSummary, requireKnownFormat } from "../../store/run-rules.ts";
+import { createNotWaitingError, type RunSummary, requireKnownFormat, searchRuns } from "../../store/run-rules.ts";
 import type { RunStore } from "../../store/runs.ts";
 import { getUserHome } from "../../util/system.ts";
 import { formatCount } from "../../util/text.ts";
@@ -161,9 +161,14 @@ export function isAsking({ state, approvalRequest: request }: RunSummary): boole
   return request !== undefined && (state === "waiting" || state === "running");
 }
 
+async function listAsking(runs: RunStore): Promise<RunSummary[]> {
+  const open = await searchRuns(runs, { states: ["waiting", "running"], limit: Number.POSITIVE_INFINITY });
+  return open.runs.filter(isAsking);
+}
+
 /** Finds the run. `last` is the last waiting one. */
 async function findWaitingRun(runs: RunStore, given: string): Promise<RunSummary> {
-  const waiting = given === "last" ? (await runs.list()).find(isAsking) : undefined;
+  const [waiting] = given === "last" ? await listAsking(runs) : [];
   return waiting ?? (await runs.find(given));
 }
 
@@ -233,7 +238,7 @@ interface WaitingLists {
 export async function toApproveJson({ runs, approvals, held }: WaitingLists) {
   const problem = await approvals.problem();
   return {
-    waiting: (await runs.list()).filter(isAsking),
+    waiting: await listAsking(runs),
     always: await approvals.list(),
     held: held.map(toHeldChangesJson),
     ...(problem === undefined ? {} : { problem }),

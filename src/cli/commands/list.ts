@@ -354,7 +354,8 @@ export async function printOverview({ io, options }: CommandContext<object>): Pr
   // Users of npx have no `skillet` on their PATH.
   const skillet = io.env["npm_command"] ? "npx skillet" : "skillet";
   const next: [string, string][] = [];
-  const waiting = (await found.runs.list()).filter(({ state }) => state === "waiting").length;
+  const { searchRuns } = await import("../../store/run-rules.ts");
+  const { total: waiting } = await searchRuns(found.runs, { states: ["waiting"], limit: 0 });
   if (waiting > 0)
     next.push([
       `${skillet} approve`,

@@ -2,7 +2,7 @@ import { loadSettings } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import type { JournalLine } from "../../store/journal.ts";
-import { RUN_STATES, type RunSummary } from "../../store/run-rules.ts";
+import { RUN_STATES, type RunFilterState, type RunQuery, type RunSummary, searchRuns } from "../../store/run-rules.ts";
 import {
   createRunReport,
   createTimeline,
@@ -109,22 +109,20 @@ const DEFAULT_RUN_COUNT = 20;
 /** Lists runs, newest first. */
 async function listRuns({ io, options, args: [unknown] }: CommandContext<RunsOptions>): Promise<number> {
   if (unknown !== undefined) throw createUnknownStateError(unknown);
-  const all = await (await openCommandRuns(io, options)).list();
-  const fitting = all.filter(createRunFilter(options));
-  const shown = fitting.slice(
-    0,
-    options.number === undefined ? DEFAULT_RUN_COUNT : parseCountOption("--number", options.number),
-  );
+  const query = parseRunQuery(options);
+  const store = await openCommandRuns(io, options);
+  const { runs, total } = await searchRuns(store, query);
   if (options.json) {
-    printJson(io.stdout, toRunListJson(shown, fitting.length));
+    printJson(io.stdout, toRunListJson(runs, total));
     return EXIT.fine;
   }
-  printRunList(createPrinter(io.stdout, io.env), shown);
+  printRunList(createPrinter(io.stdout, io.env), runs);
   const error = createPrinter(io.stderr, io.env);
-  if (all.length === 0) printNoRuns(io);
-  else if (fitting.length === 0) error.line`none of ${formatCount(all.length, "run")} matches`;
-  else if (fitting.length > shown.length)
-    error.line`${error.dim(`and ${formatCount(fitting.length - shown.length, "older one")}: skillet runs -n ${fitting.length}`)}`;
+  const all = total > 0 ? total : (await searchRuns(store, { limit: 0 })).total;
+  if (all === 0) printNoRuns(io);
+  else if (total === 0) error.line`none of ${formatCount(all, "run")} matches`;
+  else if (total > runs.length)
+    error.line`${error.dim(`and ${formatCount(total - runs.length, "older one")}: skillet runs -n ${total}`)}`;
   return EXIT.fine;
 }
 
@@ -149,26 +147,19 @@ function printNoRuns(io: CommandIo): void {
 }
 
 /** The values of `--state`: a state, or an outcome. */
-const STATE_FILTERS: readonly string[] = [...RUN_STATES, "done", "failed"];
+const STATE_FILTERS: readonly RunFilterState[] = [...RUN_STATES, "done", "failed"];
 
-function createRunFilter({ state, skill, user, since }: RunsOptions): (run: RunSummary) => boolean {
-  if (state !== undefined && !STATE_FILTERS.includes(state)) {
+function parseRunQuery({ state, skill, user, since, number }: RunsOptions): RunQuery {
+  const wanted = STATE_FILTERS.find((known) => known === state);
+  if (state !== undefined && wanted === undefined) {
     const meant = findNearest(state, STATE_FILTERS);
     const fix = meant ? `did you mean ${meant}?` : `states: ${STATE_FILTERS.join(", ")}`;
     throw new SkillError("usage", { message: `Unknown state "${state}" in --state`, fix });
   }
-  const from = since === undefined ? 0 : parseSince(since).getTime();
-  return (run) =>
-    (state === undefined || hasState(run, state)) &&
-    (skill === undefined || formatRunSubject(run) === skill) &&
-    (user === undefined || run.caller?.userId === user) &&
-    Date.parse(run.at) >= from;
-}
-
-/** Contract: `wanted` is one of `STATE_FILTERS`. */
-function hasState({ state, end }: RunSummary, wanted: string): boolean {
-  if (wanted !== "done" && wanted !== "failed") return state === wanted;
-  return state === "ended" && end?.isError === (wanted === "failed");
+  return {
+    ...{ skill, user, states: wanted && [wanted], since: since === undefined ? undefined : parseSince(since) },
+    limit: number === undefined ? DEFAULT_RUN_COUNT : parseCountOption("--number", number),
+  };
 }
 
 export function parseCountOption(option: string, given: string): number {

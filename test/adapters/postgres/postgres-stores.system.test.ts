@@ -5,6 +5,7 @@ import { createPostgresAudit } from "../../../src/adapters/postgres/postgres-aud
 import {
   createPostgresRunStore,
   formatDeletion,
+  formatSearch,
   pruneRuns,
   SELECT_OLD,
 } from "../../../src/adapters/postgres/postgres-runs.ts";
@@ -248,6 +249,32 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     const scans = plan.map((row) => String(row["QUERY PLAN"])).filter((line) => line.includes(" on lines "));
     expect(scans.join("\n")).toMatch(/Index|Bitmap/);
     expect(scans.join("\n")).not.toContain("Seq Scan");
+    await engine.close();
+  });
+
+  it("[E-28] read no more of 10,000 runs than a list shows", async () => {
+    const engine = await openEngine();
+    const database = await engine.open();
+    const fill = async (prefix: string, count: number) => {
+      await database.query(`insert into skillet.runs (id, head, tail, started_at)
+        select '${prefix}' || n, '{}', case when n % 100 > 0 then 'end' end, now() - n * interval '1 minute'
+        from generate_series(1, ${count}) n`);
+      await database.query("vacuum analyze skillet.runs");
+    };
+    const countBuffers = async (condition: string) => {
+      const values = ["'infinity'", "'~'", "null", "null", "20"];
+      const text = values.reduce(
+        (sql, value, index) => sql.replaceAll(`$${index + 1}`, value),
+        formatSearch(condition),
+      );
+      const [row] = await database.query(`explain (analyze, buffers, format json) ${text}`);
+      const [{ Plan: plan } = { Plan: {} }] = (row?.["QUERY PLAN"] ?? []) as { Plan: Record<string, number> }[];
+      return Number(plan["Shared Hit Blocks"]) + Number(plan["Shared Read Blocks"]);
+    };
+    // A page for each run of the list, and those of the index. The table has more than 100.
+    await fill("many-", 10_000);
+    expect(await countBuffers("true")).toBeLessThanOrEqual(2 * 20 + 5);
+    expect(await countBuffers("r.tail is null")).toBeLessThanOrEqual(6 * 20 + 5);
     await engine.close();
   });
 
