@@ -73,10 +73,11 @@ const MIN_CONNECT_MS = 1000;
 
 /**
  * The server ends connections to a client that is gone, and those of a frozen client in the middle of a transaction: their locks are free
- * again then. A transaction waits for nothing but its statements, and runs again when its connection was ended.
+ * again then. A transaction waits for nothing but its statements, and runs again when its connection was ended. No statement is compiled:
+ * all are short.
  */
 const SERVER_OPTIONS =
-  "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c idle_in_transaction_session_timeout=3000 -c client_min_messages=warning";
+  "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c idle_in_transaction_session_timeout=3000 -c client_min_messages=warning -c jit=off";
 
 /** Opens the connections of a database when they are first used. Throws a SkillError if `pg` is not installed, or for a short key. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
