@@ -154,7 +154,7 @@ async function buildCommand() {
       "import.meta.dirname": "__dirname",
       "import.meta.filename": "__filename",
     },
-    plugins: [importStartFirst(), evaluateYamlLater(`./${YAML_FILE}`), omitChildProcess()],
+    plugins: [importStartFirst(), evaluateYamlLater(`./${YAML_FILE}`), omitChildProcess(), omitLocales()],
   });
   // A separate file: Node's compile cache keeps what it compiled of a whole file, and a start seldom needs this part.
   await build({ format: "cjs", entryPoints: ["js-yaml"], outfile: `dist/cli/${YAML_FILE}` });
@@ -243,6 +243,17 @@ function omitChildProcess() {
         /[\\/]commander[\\/]/.test(importer) ? { path, namespace: "empty" } : undefined,
       );
       onLoad({ filter: /.*/, namespace: "empty" }, () => ({ contents: "export default {};" }));
+    },
+  };
+}
+
+/** Leaves out zod's translations: the command prints none, and they are 0.3 MB. Toolsets have all of them. */
+function omitLocales() {
+  return {
+    name: "omit-locales",
+    setup({ onLoad }) {
+      const filter = /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/;
+      onLoad({ filter }, () => ({ contents: 'export { default as en } from "./en.js";' }));
     },
   };
 }
