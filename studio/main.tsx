@@ -57,7 +57,7 @@ function Studio({ studio }: { studio: StudioReport }) {
   const [, view = ""] = useLocation().pathname.split("/");
   useEffect(() => {
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-  }, [view]);
+  }, [view, waiting]); // The badge moves the links.
   useEffect(() => {
     void receiveChanges(setConnected);
     addEventListener("keydown", handleShortcut);

@@ -137,6 +137,8 @@ function formatPoints(share: number): string {
 }
 
 const COLORS = ["--ink", "--accent", "--good", "--bad"];
+/** The rate that is better the lower it is. */
+const FALSE_TRIGGERS = "false triggers";
 
 /** The results of one skill over time, the earliest first: the rates of each level, and what the skill changes. */
 function History({ reports, skill }: { reports: readonly EvalReport[]; skill: string }) {
@@ -196,7 +198,7 @@ function LevelHistory({ level, all }: { level: EvalReport["level"]; all: readonl
         series={names.slice(0, COLORS.length).map((name, index) => ({
           title: name,
           kind: "line",
-          color: COLORS[index] ?? "--ink",
+          color: name === FALSE_TRIGGERS ? "--soft" : (COLORS[index] ?? "--ink"),
           values: all.map(({ one }) => one.rates.find((rate) => rate.name === name)?.rate ?? null),
         }))}
       />
