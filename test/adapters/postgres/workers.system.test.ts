@@ -40,6 +40,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     const shown = JSON.parse((await here.command("runs", "show", id, "--json")).stdout);
     expect(shown).toMatchObject({ problems: [], summary: { state: "ended", queue: "runs" } });
     expect((await here.command("workers")).stdout).toMatch(/^first {2}running {2}\d\/8 slots {2}runs/);
+    await waitFor(() => expect(worker.events.map(({ type }) => type)).toContain("run-left"));
     worker.signal("SIGTERM");
     expect(await worker.ended).toBe(0);
     expect(worker.events.map(({ type }) => type)).toEqual([
