@@ -16,8 +16,14 @@ interface HttpOptions extends CreateMcpHandlerOptions {
 export async function mcpOverHttp({ token, log, ...options }: HttpOptions = {}) {
   const handler = createMcpHandler(() => toolServer("usual", log), options);
   const requests: string[] = [];
+  let isBroken = false;
   const server = createServer(async (request, response) => {
     requests.push(request.method ?? "");
+    if (isBroken) {
+      isBroken = false;
+      request.socket.destroy();
+      return;
+    }
     if (token !== undefined && request.headers.authorization !== `Bearer ${token}`) {
       response.writeHead(401).end();
       return;
@@ -42,6 +48,10 @@ export async function mcpOverHttp({ token, log, ...options }: HttpOptions = {}) 
     server.close();
     server.closeAllConnections();
   };
+  /** Closes the connection of the next request. */
+  const breakNext = () => {
+    isBroken = true;
+  };
   onTestFinished(stop);
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, requests, stop };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, requests, stop, breakNext };
 }

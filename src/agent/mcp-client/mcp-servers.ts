@@ -229,11 +229,17 @@ function openMcpServer(launch: McpLaunch): McpServer {
     async list() {
       if (failure && performance.now() - failure.at < MAX_LIST_AGE_MS) throw failure.error;
       failure = undefined;
+      const kept = connection?.isOpen() ? connection : undefined;
       let opened: McpConnection | undefined;
       try {
         opened = await connected();
         if (listed && performance.now() - listed.at < MAX_LIST_AGE_MS) return await listed.tools;
-        const tools = requestTools(opened);
+        const tools = requestTools(opened).catch((error) => {
+          // A server closes a connection that was idle, as while this process was frozen. A new one shows whether it is gone.
+          if (!("url" in launch) || opened !== kept || isServerRefusal(error)) throw error;
+          drop(kept);
+          return connected().then(requestTools);
+        });
         listed = { tools, at: performance.now() }; // A change notification that arrives meanwhile clears it again.
         return await tools;
       } catch (error) {
