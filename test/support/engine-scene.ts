@@ -130,13 +130,15 @@ async function answerModel(request: IncomingMessage, response: ServerResponse, r
 
 export function createReply({ entries, tools, prompt }: ReadRequest): Said {
   const usage = { input: 100, output: 10, cached: 0 };
-  const results = entries.filter((entry) => "result" in entry).length;
+  const all = entries.filter((entry) => "result" in entry);
+  // A worker that was frozen for long finds its connection to the bank closed. A model calls again, as the result tells it.
+  const results = all.filter(({ result }) => !result.content.includes("call it again to reconnect")).length;
   const [, verb = "", tag = "", count = "0"] = /(pay|delegate) (\S+) (\d+)/.exec(prompt) ?? [];
   const toolOf = (name: string) => Object.keys(tools).find((one) => one.endsWith(name)) ?? name;
   const call = (name: string, input: object) => ({
     text: "",
     usage,
-    calls: [{ id: `call_${results + 1}`, name: toolOf(name), input }],
+    calls: [{ id: `call_${all.length + 1}`, name: toolOf(name), input }],
   });
   const half = Math.floor(Number(count) / 2);
   if (verb === "delegate" && results === 0)
