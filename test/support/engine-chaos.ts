@@ -79,11 +79,11 @@ export async function runChaos({ server, seed, runs, faults, payments }: ChaosOp
     process.signal("SIGCONT");
     proxy.restore();
   }
-  for (let ended = 0; ended < ids.length; )
-    ended = await waitFor(async () => {
-      const count = (await engine.runs.list()).filter(({ state }) => state === "ended").length;
-      return count > ended && count;
-    });
+  const countEnded = async () => (await engine.runs.list()).filter(({ state }) => state === "ended").length;
+  for (let ended = 0; ended < ids.length; ended = await countEnded()) {
+    const before = ended;
+    await waitFor(async () => (await countEnded()) > before);
+  }
   const paid = new Set(formatLedger(world));
   expect(paid.size).toBe(runs * payments);
   const keptAt = new Map<string, number>();
