@@ -67,7 +67,7 @@ async function open(place, library) {
 }
 
 async function calls({ place, provider, brokerOf }, rounds) {
-  const { door, env } = await (await brokerOf("bench")).createSocket();
+  const { door, env } = await (await brokerOf("bench")).forCall("0").createSocket();
   const brokered = await listen(join(place, "b.sock"), door.onConnection);
   const bare = await listen(join(place, "e.sock"), (connection) =>
     connection.once("data", (line) => connection.end(line)),

@@ -77,7 +77,7 @@ async function calls({ place, library, rounds, say }) {
   const found = await home(place, library, "calls");
   const skill = found.catalog.get("hello");
   const redactor = library.createRedactor(new Map());
-  const opened = await library.openToolsets(found, { skill, copy: library.copySkill(skill), redactor });
+  const opened = await library.openToolsets(found, { skill, copy: await library.copySkill(skill), redactor });
   if (opened.problems.length > 0) throw new Error(opened.problems[0].message);
   const direct = library.wrapHostTool(
     library.Tool.define("echo", {
