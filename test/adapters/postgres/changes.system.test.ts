@@ -25,7 +25,9 @@ const results = {
     const isDone = readFileSync(folder + "/changes", "utf8").includes(key);
     appendFileSync(folder + "/requests", key);
     if (!isDone) appendFileSync(folder + "/changes", key);
-    while (!existsSync(folder + "/may-answer")) await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => {
+      const poll = setInterval(() => existsSync(folder + "/may-answer") && resolve(clearInterval(poll)), 20);
+    });
     return { output: { is_done: true } };
   },
 };
