@@ -18,6 +18,7 @@ import { type Ran, skillet } from "./command.ts";
 import { skillText, temporaryFolder } from "./folder.ts";
 import { openai, type ReadRequest, type Said } from "./model-protocols.ts";
 import { API_KEY, MODEL } from "./model-server.ts";
+import type { PostgresServer } from "./postgres.ts";
 import { PROGRAM, SHARED_CODE } from "./program.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -304,6 +305,19 @@ export async function viewEngine(url: string, sealKey?: string): Promise<EngineV
   };
 }
 
+/** A world, and an empty database with skillet's tables. */
+export interface EngineScene {
+  url: string;
+  world: World;
+  engine: EngineView;
+}
+
+/** Opens a scene for a test, in a database of this server. */
+export async function openScene(server: PostgresServer, reply?: Reply): Promise<EngineScene> {
+  const [url, world] = [await server.createEngine(), await startWorld(reply)];
+  return { url, world, engine: await viewEngine(url) };
+}
+
 /** Gives a run to the workers, and returns its id. */
 export async function detach(machine: Machine, skill: string, task: string, ...more: string[]): Promise<string> {
   const { code, stdout, stderr } = await machine.command("run", skill, task, "--detach", ...more);
@@ -314,6 +328,11 @@ export async function detach(machine: Machine, skill: string, task: string, ...m
 /** Returns the payments as text, in order. */
 export function formatLedger({ ledger }: World): string[] {
   return ledger.map(({ tag, number }) => `${tag} ${number}`);
+}
+
+/** Returns the names of the workers that this one found lost. */
+export function listLostWorkers({ events }: WorkerProcess): string[] {
+  return events.flatMap((event) => (event.type === "worker-lost" ? event.worker : []));
 }
 
 /** Returns the payments that were made more than once. */

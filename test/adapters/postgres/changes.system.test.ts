@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { createMachine, detach, startWorld, viewEngine } from "../../support/engine-scene.ts";
+import { createMachine, detach, openScene } from "../../support/engine-scene.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import type { ReadRequest, Said } from "../../support/model-protocols.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
@@ -55,8 +55,8 @@ describe.skipIf(!HAS_POSTGRES)("changes of capabilities", { timeout: 120_000 }, 
   ] as const)(
     "[E-22] are made once per approval when their worker is $fate before it can record one",
     async ({ signal, decision, requests, approvals }) => {
-      const [url, world, folder] = [await server.createEngine(), await startWorld(addOnce), temporaryFolder()];
-      const engine = await viewEngine(url);
+      const { url, world, engine } = await openScene(server, addOnce);
+      const folder = temporaryFolder();
       const read = (name: string) => readFileSync(join(folder, name), "utf8").split("\n").slice(0, -1);
       writeFileSync(join(folder, "provider.mjs"), PROVIDER);
       for (const name of ["requests", "changes"]) writeFileSync(join(folder, name), "");

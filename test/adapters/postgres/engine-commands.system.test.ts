@@ -7,7 +7,7 @@ import { createPostgresRunStore } from "../../../src/adapters/postgres/postgres-
 import type { ApprovalRequest } from "../../../src/host/approval.ts";
 import { Printed, type Run } from "../../pins/printed-json.ts";
 import { skillet } from "../../support/command.ts";
-import { createMachine as createPayingMachine, detach, startWorld, viewEngine } from "../../support/engine-scene.ts";
+import { createMachine as createPayingMachine, detach, openScene } from "../../support/engine-scene.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { followChanges, startStudio } from "../../support/studio.ts";
@@ -165,9 +165,8 @@ describe.skipIf(!HAS_POSTGRES)("skillet with an engine", () => {
   });
 
   it("removes old runs with the records of their dispatch, and none that is queued", async () => {
-    const [url, world] = [await server.createEngine(), await startWorld()];
+    const { url, world, engine } = await openScene(server);
     const machine = createPayingMachine({ url, world });
-    const engine = await viewEngine(url);
     const old = await detach(machine, "payer", "pay a 0");
     await machine.startWorker();
     await engine.waitFor([old], "ended");

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { createMachine, detach, formatLedger, startWorld, viewEngine } from "../../support/engine-scene.ts";
+import { createMachine, detach, formatLedger, openScene, startWorld, viewEngine } from "../../support/engine-scene.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -41,8 +41,7 @@ describe.skipIf(!HAS_POSTGRES)("runs that are handed over", { timeout: 120_000 }
   });
 
   it("[E-09] are taken from a worker that froze in a transaction, and the one that waits for its locks lives", async () => {
-    const [url, world] = [await server.createEngine(), await startWorld()];
-    const engine = await viewEngine(url);
+    const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world, leaseSeconds: 1 });
     const id = await detach(machine, "payer", "pay a 1");
     await engine.database.query(
@@ -90,8 +89,7 @@ describe.skipIf(!HAS_POSTGRES)("runs that are handed over", { timeout: 120_000 }
   });
 
   it("[E-12] hold no slot and no lease while they wait for an approval", async () => {
-    const [url, world] = [await server.createEngine(), await startWorld()];
-    const engine = await viewEngine(url);
+    const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world, needsApproval: true });
     const ids: string[] = [];
     for (let index = 0; index < 8; index++) ids.push(await detach(machine, "payer", `pay t${index} 1`));

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { openDatabase } from "../../../src/adapters/postgres/database.ts";
 import { createPostgresProviderLimit } from "../../../src/adapters/postgres/postgres-limits.ts";
 import { createProviderLimit } from "../../../src/agent/models/model-providers.ts";
-import { createMachine, detach, formatLedger, startWorld, viewEngine } from "../../support/engine-scene.ts";
+import { createMachine, detach, formatLedger, openScene } from "../../support/engine-scene.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { IS_LONG } from "../../support/sample-steps.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -86,8 +86,7 @@ describe.skipIf(!HAS_POSTGRES)("limits over all workers", { timeout: 300_000 }, 
   it.each(IS_LONG ? [2, 4] : [2])(
     "[E-14] [E-16] never work on more runs of a tenant than they may, with %d workers",
     async (count) => {
-      const [url, world] = [await server.createEngine(), await startWorld()];
-      const engine = await viewEngine(url);
+      const { url, world, engine } = await openScene(server);
       const machines = Array.from({ length: count }, () =>
         createMachine({ url, world, engine: "tenant_slots = 2", rates: "requests_per_minute = 60000" }),
       );

@@ -6,7 +6,8 @@ import {
   detach,
   findRepeated,
   formatLedger,
-  startWorld,
+  listLostWorkers,
+  openScene,
   viewEngine,
   type WorkerProcess,
 } from "../../support/engine-scene.ts";
@@ -15,20 +16,15 @@ import { codeBlocks } from "../../support/markdown-code.ts";
 import { HAS_POSTGRES, POSTGRES_PROGRAMS, startPostgres } from "../../support/postgres.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-const lostBy = ({ events }: WorkerProcess) =>
-  events.flatMap((event) => (event.type === "worker-lost" ? event.worker : []));
-
 async function openOwnScene() {
   const server = await startPostgres();
   onTestFinished(() => server.remove());
-  const [url, world] = [await server.createEngine(), await startWorld()];
-  return { server, url, world };
+  return { server, ...(await openScene(server)) };
 }
 
 describe.skipIf(!HAS_POSTGRES)("workers over a long time", () => {
   it("[E-10] [E-26] repeat nothing in 20 restarts of the server and 3 outages longer than a lease", async () => {
-    const { server, url, world } = await openOwnScene();
-    const engine = await viewEngine(url);
+    const { server, url, world, engine } = await openOwnScene();
     const machine = createMachine({ url, world, leaseSeconds: 4 });
     world.setDelay(100);
     const workers = [await machine.startWorker("--slots", "4"), await machine.startWorker("--slots", "4")];
@@ -46,12 +42,11 @@ describe.skipIf(!HAS_POSTGRES)("workers over a long time", () => {
     await engine.waitFor(ids, "ended");
     expect(findRepeated(world)).toEqual([]);
     expect(formatLedger(world)).toHaveLength(240);
-    expect(workers.flatMap(lostBy)).toEqual([]);
+    expect(workers.flatMap(listLostWorkers)).toEqual([]);
   });
 
   it("[E-17] find every run whose leg is lost, however often", async () => {
-    const { url, world } = await openOwnScene();
-    const engine = await viewEngine(url);
+    const { url, world, engine } = await openOwnScene();
     const machine = createMachine({ url, world });
     world.setDelay(20);
     const ids: string[] = [];
@@ -68,8 +63,7 @@ describe.skipIf(!HAS_POSTGRES)("workers over a long time", () => {
   });
 
   it("[E-24] fail and repeat nothing while all of them are replaced twice under load", async () => {
-    const { url, world } = await openOwnScene();
-    const engine = await viewEngine(url);
+    const { url, world, engine } = await openOwnScene();
     const machine = createMachine({ url, world });
     world.setDelay(50);
     let workers = [await machine.startWorker("--slots", "2"), await machine.startWorker("--slots", "2")];

@@ -6,8 +6,7 @@ import {
   findRepeated,
   formatLedger,
   type Machine,
-  startWorld,
-  viewEngine,
+  openScene,
 } from "../../support/engine-scene.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -19,13 +18,8 @@ describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 
   });
   afterAll(() => server.remove());
 
-  const openScene = async () => {
-    const [url, world] = [await server.createEngine(), await startWorld()];
-    return { url, world, engine: await viewEngine(url) };
-  };
-
   it("[E-20] share a permanent approval by tenant, and a busy worker sees that it was revoked", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const options = { url, world, needsApproval: true };
     const [first, second] = [createMachine(options), createMachine(options)];
     const operator = createMachine({ ...options, skills: {} });
@@ -56,7 +50,7 @@ describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 
   });
 
   it("[E-27] count a run once, and export one trace of it, however often it moves", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const { url: endpoint, spans } = await collector();
     const [trace, caller] = ["4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"];
     const options = { url, world, env: { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } };

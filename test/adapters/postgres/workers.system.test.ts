@@ -6,8 +6,8 @@ import {
   detach,
   findRepeated,
   formatLedger,
-  startWorld,
-  viewEngine,
+  listLostWorkers,
+  openScene,
   type WorkerProcess,
 } from "../../support/engine-scene.ts";
 import { temporaryFolder } from "../../support/folder.ts";
@@ -21,17 +21,10 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   });
   afterAll(() => server.remove());
 
-  const openScene = async () => {
-    const [url, world] = [await server.createEngine(), await startWorld()];
-    return { url, world, engine: await viewEngine(url) };
-  };
-  const lostBy = ({ events }: WorkerProcess) =>
-    events.flatMap((event) => (event.type === "worker-lost" ? event.worker : []));
-
   const countTaken = ({ events }: WorkerProcess) => events.filter(({ type }) => type === "run-taken").length;
 
   it("do a detached run with a nested one, which every machine shows", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const [here, there] = [createMachine({ url, world }), createMachine({ url, world })];
     const worker = await there.startWorker("--name", "first");
     const id = await detach(here, "outer", "delegate a 4");
@@ -50,7 +43,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   });
 
   it("[E-19] hold an approval and a denial of one machine on another with a different home", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const machines = [0, 1].map(() => createMachine({ url, world, needsApproval: true }));
     const [first, second] = machines;
     if (!first || !second) throw new Error("two machines");
@@ -71,7 +64,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   });
 
   it("[E-09] continue the runs of a worker that was killed, and repeat at most the call in flight", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world });
     world.setDelay(100);
     const [first, second] = [await machine.startWorker("--slots", "4"), await machine.startWorker("--slots", "4")];
@@ -81,13 +74,13 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     first.signal("SIGKILL");
     const taken = countTaken(first);
     await engine.waitFor(ids, "ended");
-    expect(lostBy(second)).toEqual([first.name]);
+    expect(listLostWorkers(second)).toEqual([first.name]);
     expect(new Set(formatLedger(world)).size).toBe(36);
     expect(findRepeated(world).length).toBeLessThanOrEqual(taken);
   });
 
   it("[E-09] take the runs of a frozen worker, which does nothing more when it wakes", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world, leaseSeconds: 2 });
     world.setDelay(100);
     const workers = [await machine.startWorker(), await machine.startWorker()];
@@ -97,7 +90,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     if (!frozen || !next) throw new Error("two workers");
     frozen.signal("SIGSTOP");
     await engine.waitFor([id], "ended");
-    expect(lostBy(next)).toEqual([frozen.name]);
+    expect(listLostWorkers(next)).toEqual([frozen.name]);
     const { length } = world.ledger;
     frozen.signal("SIGCONT");
     await waitFor(() => frozen.events.some(({ type }) => type === "run-left"));
@@ -108,7 +101,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   });
 
   it("[E-13] give up a run that ends its worker, and do the others", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world, leaseSeconds: 2 });
     const workers: WorkerProcess[] = [];
     world.onPayment(({ tag }) => {
@@ -131,7 +124,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   });
 
   it("[E-18] give back a run whose skill they have not, or in another copy, until one has it", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const [right, without, changed] = [
       createMachine({ url, world }),
       createMachine({ url, world, skills: {} }),
@@ -154,7 +147,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   });
 
   it("[E-18] give back a run without trust in its skill, until they trust it", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const [here, there] = [createMachine({ url, world }), createMachine({ url, world, skills: {} })];
     // The same copy is in a workspace there, whose skills need trust.
     const workspace = temporaryFolder();
@@ -174,7 +167,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   });
 
   it("[E-18] give back a run of a workspace that is not theirs, until a worker has it", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world });
     const folder = temporaryFolder();
     const worker = await machine.startWorker();
@@ -193,8 +186,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   it("[E-26] [E-10] live through an outage longer than a lease, in which commands fail with a fix", async () => {
     const own = await startPostgres();
     onTestFinished(() => own.remove());
-    const [url, world] = [await own.createEngine(), await startWorld()];
-    const engine = await viewEngine(url);
+    const { url, world, engine } = await openScene(own);
     const machine = createMachine({ url, world, leaseSeconds: 1 });
     world.setDelay(100);
     const workers = [await machine.startWorker("--slots", "2"), await machine.startWorker("--slots", "2")];
@@ -214,11 +206,11 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     await engine.waitFor(ids, "ended");
     expect(findRepeated(world)).toEqual([]);
     expect(formatLedger(world)).toHaveLength(24);
-    expect(workers.flatMap(lostBy)).toEqual([]);
+    expect(workers.flatMap(listLostWorkers)).toEqual([]);
   });
 
   it("[E-24] finish their runs when they are stopped, and leave the rest to others", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world });
     world.setDelay(200);
     const first = await machine.startWorker("--slots", "2");
@@ -234,7 +226,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   });
 
   it("[E-17] find a run whose leg was lost", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world });
     const id = await detach(machine, "payer", "pay a 1");
     await engine.database.query("delete from dbos.workflow_status");
@@ -246,8 +238,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
   it("[E-10] live through restarts of the server, and repeat nothing", async () => {
     const own = await startPostgres();
     onTestFinished(() => own.remove());
-    const [url, world] = [await own.createEngine(), await startWorld()];
-    const engine = await viewEngine(url);
+    const { url, world, engine } = await openScene(own);
     const machine = createMachine({ url, world, leaseSeconds: 2 });
     world.setDelay(100);
     const workers = [await machine.startWorker("--slots", "2"), await machine.startWorker("--slots", "2")];
@@ -262,11 +253,11 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     await engine.waitFor(ids, "ended");
     expect(findRepeated(world)).toEqual([]);
     expect(formatLedger(world)).toHaveLength(48);
-    expect(workers.flatMap(lostBy)).toEqual([]);
+    expect(workers.flatMap(listLostWorkers)).toEqual([]);
   });
 
   it("[E-15] give one run for the same key, and refuse another request under it", async () => {
-    const { url, world, engine } = await openScene();
+    const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world });
     const ids = await Promise.all(
       Array.from({ length: 10 }, () => detach(machine, "payer", "pay a 1", "--key", "order-1", "--tenant", "acme")),
