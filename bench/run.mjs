@@ -1,34 +1,5 @@
+import "../tools/pinned-node.mjs";
 import { parseArgs } from "node:util";
-import * as capabilityReport from "./capability/report.mjs";
-import { capability } from "./capability.mjs";
-import * as discloseReport from "./disclose/report.mjs";
-import { disclose } from "./disclose.mjs";
-import { discover } from "./discover.mjs";
-import * as embedReport from "./embed/report.mjs";
-import { embed } from "./embed.mjs";
-import * as hooksReport from "./hooks/report.mjs";
-import { hooks } from "./hooks.mjs";
-import * as installReport from "./install/report.mjs";
-import { install } from "./install.mjs";
-import * as matchReport from "./match/report.mjs";
-import { match } from "./match.mjs";
-import * as mcpReport from "./mcp/report.mjs";
-import { mcp } from "./mcp.mjs";
-import * as overlapReport from "./overlap/report.mjs";
-import { overlap } from "./overlap.mjs";
-import * as renderReport from "./render/report.mjs";
-import { render } from "./render.mjs";
-import * as discoverReport from "./report.mjs";
-import * as runsReport from "./runs/report.mjs";
-import { runs } from "./runs.mjs";
-import * as sandboxReport from "./sandbox/report.mjs";
-import { sandbox } from "./sandbox.mjs";
-import * as studioReport from "./studio/report.mjs";
-import { studio } from "./studio.mjs";
-import * as supplyReport from "./supply/report.mjs";
-import { supply } from "./supply.mjs";
-import * as useReport from "./use/report.mjs";
-import { use } from "./use.mjs";
 
 const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [hooks] [capability] [render] [install] [supply] [embed] [overlap] [studio] [options]
 
@@ -40,23 +11,11 @@ const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [u
   --json                   print the results as JSON
   --help                   this text
 `;
-const BENCHES = {
-  discover: { measure: discover, ...discoverReport },
-  match: { measure: match, ...matchReport },
-  disclose: { measure: disclose, ...discloseReport },
-  sandbox: { measure: sandbox, ...sandboxReport },
-  use: { measure: use, ...useReport },
-  runs: { measure: runs, ...runsReport },
-  mcp: { measure: mcp, ...mcpReport },
-  hooks: { measure: hooks, ...hooksReport },
-  capability: { measure: capability, ...capabilityReport },
-  render: { measure: render, ...renderReport },
-  install: { measure: install, ...installReport },
-  supply: { measure: supply, ...supplyReport },
-  embed: { measure: embed, ...embedReport },
-  overlap: { measure: overlap, ...overlapReport },
-  studio: { measure: studio, ...studioReport },
-};
+/** Each has `NAME.mjs`, which exports a function of that name, and a report. */
+const BENCHES = [
+  ...["discover", "match", "disclose", "sandbox", "use", "runs", "mcp", "hooks", "capability", "render", "install"],
+  ...["supply", "embed", "overlap", "studio"],
+];
 
 try {
   const { names, isHelp, isJson, ...options } = read(process.argv.slice(2));
@@ -65,7 +24,8 @@ try {
     const say = (line) => process.stderr.write(`${line}\n`);
     const results = {};
     for (const name of names) {
-      const { measure, asText, asJson } = BENCHES[name];
+      const { [name]: measure } = await import(`./${name}.mjs`);
+      const { asText, asJson } = await import(name === "discover" ? "./report.mjs" : `./${name}/report.mjs`);
       const result = await measure({ ...options, say });
       if (isJson) results[name] = asJson(result);
       else process.stdout.write(`${asText(result)}\n`);
@@ -92,10 +52,10 @@ function read(args) {
       help: { type: "boolean", default: false },
     },
   });
-  const unknown = positionals.find((name) => !Object.hasOwn(BENCHES, name));
-  if (unknown !== undefined) throw new RangeError(`there is no bench "${unknown}": ${Object.keys(BENCHES).join(", ")}`);
+  const unknown = positionals.find((name) => !BENCHES.includes(name));
+  if (unknown !== undefined) throw new RangeError(`there is no bench "${unknown}": ${BENCHES.join(", ")}`);
   return {
-    names: positionals.length > 0 ? positionals : Object.keys(BENCHES),
+    names: positionals.length > 0 ? positionals : BENCHES,
     sizes: values.sizes.split(",").map((text) => positive(text, "--sizes")),
     runs: positive(values.runs, "--runs"),
     withPeers: values.peers,

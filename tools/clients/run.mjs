@@ -1,14 +1,17 @@
+import "../pinned-node.mjs";
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { measureAgent, measureTranscripts } from "./agents.mjs";
-import { attempt } from "./attempt.mjs";
-import { CLIENTS } from "./clients.mjs";
-import { measureExports, SPECIAL } from "./exports.mjs";
-import { measureFolders, UNTRIED } from "./folders.mjs";
-import { writeFile } from "./home.mjs";
-import { measureCopies, measureHook, problemsIn } from "./measure.mjs";
-import { table } from "./seen.mjs";
+
+// They import sources, which an older Node cannot.
+const { measureAgent, measureTranscripts } = await import("./agents.mjs");
+const { attempt } = await import("./attempt.mjs");
+const { CLIENTS } = await import("./clients.mjs");
+const { measureExports, SPECIAL } = await import("./exports.mjs");
+const { measureFolders, UNTRIED } = await import("./folders.mjs");
+const { writeFile } = await import("./home.mjs");
+const { measureCopies, measureHook, problemsIn } = await import("./measure.mjs");
+const { table } = await import("./seen.mjs");
 
 /** Each part creates its own home folder, and ends every process that it starts. */
 const PARTS = {
