@@ -17,8 +17,8 @@ async function sessionOf(skills: Record<string, Sketch>, host: Partial<Host> = {
 const atMost = (maxSkills: number) => ({ settings: { ...DEFAULT_SETTINGS, disclosure: { maxSkills } } });
 const loaded = ({ active }: Session) => active.map(({ name }) => name);
 
-describe("activating by topic", () => {
-  it("[P-21] loads what the topic triggers, and gives its instructions", async () => {
+describe("loading skills by topic", () => {
+  it("[P-21] loads the skill that the topic triggers and returns its instructions", async () => {
     const session = await sessionOf({
       mail: { keywords: ["inbox"], body: "Read the mail." },
       chat: { keywords: ["channel"], body: "Read the chat." },
@@ -31,7 +31,7 @@ describe("activating by topic", () => {
     expect(loaded(session)).toEqual(["mail"]);
   });
 
-  it("[P-21] leaves those alone whose words fit, where one is triggered", async () => {
+  it("[P-21] loads only triggered skills when a trigger matches, not those that match by words", async () => {
     const session = await sessionOf({
       report: { description: "Writes the quarterly sales report." },
       sales: { description: "Does something else.", keywords: ["quarterly sales report"] },
@@ -40,7 +40,7 @@ describe("activating by topic", () => {
     expect(loaded(session)).toEqual(["sales"]);
   });
 
-  it("[P-21] loads what its words fit best where none is triggered, not what they fit less than half as well", async () => {
+  it("[P-21] loads the best matches by words when nothing is triggered, but none that scores less than half of the best", async () => {
     const session = await sessionOf({
       invoice: { description: "Writes invoices for customers in euros." },
       customer: {
@@ -52,7 +52,7 @@ describe("activating by topic", () => {
     expect(loaded(session)).toEqual(["invoice"]);
   });
 
-  it("[P-21] loads several that fit equally well, in one order", async () => {
+  it("[P-21] loads several skills that match equally well, in a stable order", async () => {
     const skills = { one: { description: "Paints fences." }, two: { description: "Paints fences." } };
     const [first, second] = [await sessionOf(skills), await sessionOf(skills)];
     const names = (await first.activate("paint the fences")).skills;
@@ -60,7 +60,7 @@ describe("activating by topic", () => {
     expect((await second.activate("paint the fences")).skills).toEqual(names);
   });
 
-  it("[P-21] loads at most max_skills, the best first", async () => {
+  it("[P-21] loads at most max_skills skills, the best first", async () => {
     const many = Object.fromEntries(
       Array.from({ length: 8 }, (_, index) => [`s${index}`, { keywords: ["inbox"], body: `Text ${index}.` }]),
     );
@@ -82,7 +82,7 @@ describe("activating by topic", () => {
     expect((await plain.activate("paint fences")).skills).toHaveLength(2);
   });
 
-  it("[P-21] says so where nothing fits, in a line, and loads nothing", async () => {
+  it("[P-21] reports in one line that nothing matches, and loads nothing", async () => {
     const session = await sessionOf({ mail: { keywords: ["inbox"] } });
     const { skills, result } = await session.activate("zzz\nqqq\u202e");
     expect(skills).toEqual([]);
@@ -95,7 +95,7 @@ describe("activating by topic", () => {
     expect(loaded(session)).toEqual([]);
   });
 
-  it("[P-21] knows nothing of what a model may not have, though the topic names it", async () => {
+  it("[P-21] finds no skill that a model may not use, even if the topic names it", async () => {
     const session = await sessionOf(
       {
         person: { keywords: ["inbox"], more: { "disable-model-invocation": true } },
@@ -115,7 +115,7 @@ describe("activating by topic", () => {
     }
   });
 
-  it("[P-21] tells what went wrong with one beside the others, and is an error only where all did", async () => {
+  it("[P-21] reports a skill that failed next to the loaded ones, and is an error only if all failed", async () => {
     const broken = (name: string) => ({
       ...sketch(name, { keywords: ["inbox", name] }),
       async body(): Promise<string> {
@@ -133,7 +133,7 @@ describe("activating by topic", () => {
     expect(loaded(session)).toEqual(["good"]);
   });
 
-  it("says that it is loaded already, or gives it again where that is asked for", async () => {
+  it("reports a skill that is already loaded, or repeats its text on request", async () => {
     const session = await sessionOf({ mail: { keywords: ["inbox"], body: "Read the mail." } });
     await session.activate("my inbox");
     const second = await session.activate("my inbox");
@@ -143,7 +143,7 @@ describe("activating by topic", () => {
     expect(loaded(session)).toEqual(["mail"]);
   });
 
-  it("finds what was made a moment ago", async () => {
+  it("finds a skill that was created a moment ago", async () => {
     const skills = [sketch("mail", { keywords: ["inbox"] })];
     const source = { ...createInlineSource([]), load: async () => ({ skills: [...skills], diagnostics: [] }) };
     const session = openSession(await loadCatalog([source]));
@@ -151,7 +151,7 @@ describe("activating by topic", () => {
     expect((await session.activate("the letterbox")).skills).toEqual(["post"]);
   });
 
-  it("hands the topic to a skill that works on its own, and gives what that came to", async () => {
+  it("passes the topic to a skill with a forked context and returns its result", async () => {
     const { found, server } = await useScene({
       skills: { alone: { more: 'context: fork\ntriggers:\n  keywords: ["inbox"]\n', body: "Work alone." } },
       turns: [({ said }) => `I was asked: ${said.join(" | ")}`],

@@ -3,7 +3,7 @@ interface AdviceSkill {
   keywords?: readonly string[];
 }
 
-/** Sixty skills as their authors describe them. A third of them declares triggers. */
+/** Sixty skills as authors describe them. A third of them declare triggers. */
 export const ADVICE_SKILLS: Readonly<Record<string, AdviceSkill>> = {
   "accessibility-audit": {
     description: "Audits web pages against WCAG 2.2. Use when asked about screen readers, contrast or keyboard access.",
@@ -173,7 +173,7 @@ export const ADVICE_SKILLS: Readonly<Record<string, AdviceSkill>> = {
   },
 };
 
-/** Requests as people type them, and the skill that each is for. Written before the first measurement, and never used to tune it. */
+/** Requests as people type them, each with the skill that it is for. Written before the first measurement and never used for tuning. */
 export const ADVICE_QUERIES: readonly { query: string; skill: string }[] = [
   { query: "Audit my Solana program for missing signer checks", skill: "solana-scanner" },
   {
@@ -200,7 +200,7 @@ export const ADVICE_QUERIES: readonly { query: string; skill: string }[] = [
   { query: "create a presentation with speaker notes for Thursday's talk", skill: "slide-deck" },
 ];
 
-/** Prompts that none of the skills is for. */
+/** Prompts that match none of the skills. */
 export const ADVICE_UNRELATED: readonly string[] = [
   "what time is it in Tokyo?",
   "thanks",
@@ -224,7 +224,7 @@ export const ADVICE_UNRELATED: readonly string[] = [
   "which of the two is faster?",
 ];
 
-/** The skills as files below a folder. Their instructions have about 7,000 characters, as the median of published ones. */
+/** Writes the skills below a folder. Their instructions have about 7,000 characters, the median of published skills. */
 export function adviceSkillFiles(folder: string): Record<string, string> {
   return Object.fromEntries(
     Object.entries(ADVICE_SKILLS).map(([name, { description, keywords }]) => {

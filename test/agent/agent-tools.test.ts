@@ -5,7 +5,7 @@ import { catalogOf } from "../support/skills.ts";
 import { ownSkill, toolsetOf } from "../support/toolset.ts";
 
 describe("tools for an agent framework", () => {
-  it("have names that providers take, a schema of an object, and give a text, also when a call is refused", async () => {
+  it("have names that providers accept, an object schema, and return text even for a refused call", async () => {
     const tools = createAgentTools(openSession(await catalogOf({ greet: { body: "Say salve." } })));
     expect(tools.map(({ name }) => name)).toEqual(expect.arrayContaining(["load_skill", "search_skills"]));
     for (const { name, inputSchema } of tools) {
@@ -17,14 +17,14 @@ describe("tools for an agent framework", () => {
     expect(await load?.execute({ skill: "none" })).toMatch(/none/);
   });
 
-  it("end with the framework's signal, and leave its other context alone", async () => {
+  it("end on the framework's abort signal and ignore the rest of its context", async () => {
     const tools = createAgentTools(openSession(await catalogOf({ greet: {} })));
     const load = tools.find(({ name }) => name === "load_skill");
     expect(await load?.execute({ skill: "greet" }, { signal: "none" } as never)).toContain("Do greet.");
     expect(await load?.execute({ skill: "greet" }, { signal: AbortSignal.abort() })).not.toContain("Do greet.");
   });
 
-  it("reach what a skill provides that is loaded later", async () => {
+  it("reach tools of a skill that is loaded later", async () => {
     const found = await discoverIn(ownSkill({ "toolsets/index.ts": toolsetOf({ one: 'return "it is 1"' }) }));
     const session = openSession(found.catalog, found);
     onTestFinished(() => session.close());

@@ -11,7 +11,7 @@ import { withGrowingLimit } from "../support/wait-for.ts";
 
 const INPUT = { type: "object", properties: { to: { type: "string" } }, required: ["to"] };
 
-/** Mail that is sent, and what was sent so. */
+/** Mail that a run sends, and the list of sent mail. */
 function mail() {
   const sent: string[] = [];
   const tool = Tool.define("send_mail", {
@@ -50,8 +50,8 @@ async function scene(calls: readonly object[], parts: Partial<Parts> = {}) {
   return { ...made, results };
 }
 
-describe("what somebody has to agree to", () => {
-  it("is asked once a run for files of the workspace, and never for reading", async () => {
+describe("approval of side effects", () => {
+  it("is requested once per run for workspace files, and never for reading", async () => {
     const { use, found } = await scene([
       { tool: "read_file", input: { path: "README.md" } },
       { tool: "bash", input: { command: "ls" } },
@@ -84,7 +84,7 @@ describe("what somebody has to agree to", () => {
     expect(eventsOf(events, "approval-decided")).toMatchObject([{ isApproved: true, tool: "write_file", step: 1 }]);
   });
 
-  it("is not done when they say no, and the model reads why", async () => {
+  it("blocks the call when the user denies it, and the model reads the reason", async () => {
     const { use, found, results } = await scene([write("a.txt"), send("Ada")]);
     const { tool, sent } = mail();
     const { approve } = asking({ isApproved: false, reason: "not here" }, { isApproved: false });
@@ -98,7 +98,7 @@ describe("what somebody has to agree to", () => {
     expect(eventsOf(events, "tool-blocked").map(({ code }) => code)).toEqual(["not-approved", "not-approved"]);
   });
 
-  it("is asked each time for what happens outside, unless they say so for the run", async () => {
+  it("is requested for every external effect unless the user approves it for the run", async () => {
     const { tool, sent } = mail();
     const { use } = await scene([send("Ada"), send("Bob"), send("Cy"), send("Dee")]);
     const { asked, approve } = asking({ isApproved: true }, { isApproved: true, scope: "run" });
@@ -107,7 +107,7 @@ describe("what somebody has to agree to", () => {
     expect(sent.map((line) => line.split(" ")[0])).toEqual(["Ada", "Bob", "Cy", "Dee"]);
   });
 
-  it("is remembered for this skill, from this place, and taken back", async () => {
+  it("is remembered for this skill from this location, and can be revoked", async () => {
     const { tool, sent } = mail();
     const parts = { skills: { x: {}, y: {} } };
     const first = await scene([send("Ada")], parts);
@@ -135,7 +135,7 @@ describe("what somebody has to agree to", () => {
     expect(sent).toHaveLength(1);
   });
 
-  it("is not asked again for what was agreed to for ever, also where there is nobody", async () => {
+  it("is not requested again once it is permanent, even if there is no user to ask", async () => {
     const { tool, sent } = mail();
     const { found, use } = await scene([send("Ada")]);
     const place = join(found.root, "home/.skillet/skills/x");
@@ -150,7 +150,7 @@ describe("what somebody has to agree to", () => {
     expect(sent).toHaveLength(1);
   });
 
-  it("is not asked for the workspace by a skill that says beforehand that it writes, but for what is outside", async () => {
+  it("is not requested for workspace writes that a skill declares, but for external effects", async () => {
     const { tool, sent } = mail();
     const { use, found } = await scene([write("a.txt"), send("Ada")], {
       skills: { x: { more: "allowed-tools: Write send_mail\n" } },
@@ -179,7 +179,7 @@ describe("what somebody has to agree to", () => {
     expect(journal).not.toContain("hunter2");
   });
 
-  it("may be anything where a tool cannot say what it does", async () => {
+  it("is requested for a tool that cannot describe its effect", async () => {
     const sent: string[] = [];
     const tool = Tool.define("odd", {
       description: "x",
@@ -199,13 +199,13 @@ describe("what somebody has to agree to", () => {
     expect(sent).toEqual([]);
   });
 
-  it("takes its time: what somebody thinks about does not count for a run's limit", async () => {
+  it("does not count the user's thinking time toward the time limit of a run", async () => {
     const run = async (seconds: number) => {
       const { use } = await scene([send("Ada")], {
         turns: ({ results }) => (results.length > 0 ? "done" : [send("Ada")]),
       });
       const approve = async (): Promise<Approval> => {
-        await sleep(seconds * 1100); // Longer than the run has.
+        await sleep(seconds * 1100); // Longer than the run's time limit.
         return { isApproved: true };
       };
       const { result } = await use({ skill: "x", seconds }, { approve, tools: [mail().tool], hasBuiltInTools: false });
@@ -214,7 +214,7 @@ describe("what somebody has to agree to", () => {
     expect(await withGrowingLimit(run, (stop) => stop === "answer", { from: 2, most: 8 })).toBe("answer");
   });
 
-  it("is no when whoever asks fails", async () => {
+  it("is denied when the approval callback throws", async () => {
     const { tool, sent } = mail();
     const { use, results } = await scene([send("Ada")]);
     const approve = async () => {
@@ -226,10 +226,10 @@ describe("what somebody has to agree to", () => {
   });
 });
 
-describe.each(RUN_DRIVERS)("a run that waits for somebody, with runs in %s", (driver) => {
+describe.each(RUN_DRIVERS)("a run that waits for approval, with runs in %s", (driver) => {
   const useScene = scenesOver(driver);
 
-  it("ends as waiting, and goes on when it was approved, without doing anything again", async () => {
+  it("ends as waiting, and resumes after the approval without repeating a step", async () => {
     const { tool, sent } = mail();
     const { found, use, server } = await useScene({
       skills: { x: {} },
@@ -259,7 +259,7 @@ describe.each(RUN_DRIVERS)("a run that waits for somebody, with runs in %s", (dr
     expect(await found.runs.find(result.run)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 3 } });
   });
 
-  it("waits as a whole when a skill within it does", async () => {
+  it("waits as a whole when an inner skill waits", async () => {
     const { tool, sent } = mail();
     const { found, use } = await useScene({
       skills: { outer: {}, inner: {} },
@@ -282,7 +282,7 @@ describe.each(RUN_DRIVERS)("a run that waits for somebody, with runs in %s", (dr
     expect(sent).toHaveLength(1);
   });
 
-  it("is refused when the skill is not what it was", async () => {
+  it("is refused when the skill has changed meanwhile", async () => {
     const { tool } = mail();
     const { found, use } = await useScene({ skills: { x: {} }, turns: [() => [send("Ada")] as never] });
     const { result } = await use({ skill: "x" }, { tools: [tool] });

@@ -4,7 +4,7 @@ import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import type { Message, Model, ModelRequest, ModelSettings, ModelTool } from "../../src/host/model-contract.ts";
 import { API_KEY, MODEL, modelServer, type Turn } from "../support/model-server.ts";
 
-/** Each way to ask, and the provider that it is configured by. */
+/** Each question about a model's answer, and the provider that it is configured for. */
 export const WAYS = {
   openai: "openai-compatible",
   anthropic: "anthropic",
@@ -23,7 +23,7 @@ export function hostWith(models: Record<string, ModelSettings>, host: Partial<Ho
   return { settings: { ...DEFAULT_SETTINGS, models: new Map(Object.entries(models)) }, ...host };
 }
 
-/** A model as it is configured, at a server that follows the script. */
+/** Resolves a model as the configuration does, against a server that follows the script. */
 export async function modelAt(way: Way, script: readonly Turn[] | Turn, settings: ModelSettings = {}) {
   const { url, requests } = await modelServer(way, script, { model: settings.model ?? MODEL });
   const configured = { provider: WAYS[way], model: MODEL, baseUrl: url, apiKey: API_KEY, ...settings };
@@ -57,7 +57,7 @@ export function user(text: string): Message {
   return { role: "user", text };
 }
 
-/** What it failed with. */
+/** Returns the error that the call failed with. */
 export async function failure(model: Model, request: ModelRequest) {
   try {
     await model.respond(request);

@@ -12,8 +12,8 @@ const config = `[tools.mcp.web]\ncommand = ${JSON.stringify([process.execPath, s
 const toolsets = 'toolsets: ["toolsets/index:Tools"]\n';
 const files = { "toolsets/index.ts": toolsetOf({ double: "return args.input + args.input" }) };
 
-describe("tools that a run is brought", () => {
-  it("[T-11] are those of the skill's own toolset, called under the name that providers take", async () => {
+describe("contributed tools of a run", () => {
+  it("[T-11] include those of the skill's own toolset, called by the name that providers accept", async () => {
     const { use } = await useScene({
       skills: { x: { more: toolsets, files } },
       turns: [
@@ -29,7 +29,7 @@ describe("tools that a run is brought", () => {
     expect(eventsOf(events, "tool-called")).toMatchObject([{ tool: "x.double", input: { input: "ab" } }]);
   });
 
-  it("[T-13] are not there when one is broken: the run says so, and goes on", async () => {
+  it("[T-13] are missing when the toolset is broken: the run reports that and continues", async () => {
     const { use } = await useScene({
       skills: { x: { more: toolsets, files: { "toolsets/index.ts": "throw new Error('no');" } } },
       turns: [
@@ -44,7 +44,7 @@ describe("tools that a run is brought", () => {
     expect(result.warnings).toMatchObject([{ message: expect.stringContaining("Toolset of skill 'x'") }]);
   });
 
-  it("may be required and allowed by their short names, and are the skill's own in any case", async () => {
+  it("can be required and allowed by short names, and are always the skill's own", async () => {
     const { use } = await useScene({
       config,
       skills: {
@@ -61,7 +61,7 @@ describe("tools that a run is brought", () => {
     expect((await use({ skill: "x" })).result).toMatchObject({ content: "seen" });
   });
 
-  it("[T-11] lose their name to one that the program around has, and it is said", async () => {
+  it("[T-11] give way to a tool of the host with the same name, with a warning", async () => {
     const mine = Tool.define("x.double", {
       description: "Mine.",
       parameters: { type: "object" },
@@ -78,7 +78,7 @@ describe("tools that a run is brought", () => {
     expect(result).toMatchObject({ content: "mine", warnings: [{ code: "tool-collision" }] });
   });
 
-  it("are said to be missing where a skill lists what nothing has, or what two have", async () => {
+  it("are reported missing when a skill lists an unknown or ambiguous name", async () => {
     const { use } = await useScene({
       config: `${config}\n${config.replace("mcp.web", "mcp.net")}`,
       skills: { x: { more: "allowed_tools: [read_file, look, web_serch, TodoWrite]\n" } },
@@ -93,7 +93,7 @@ describe("tools that a run is brought", () => {
     ]);
   });
 
-  it("that a server lost are an error of the tool, and the run goes on", async () => {
+  it("return a tool error when their server loses them, and the run continues", async () => {
     const { use } = await useScene({
       config: `${config}auto_approve = ["exit"]\n`,
       skills: { x: { more: "allowed_tools: [web.exit]\n" } },
@@ -107,7 +107,7 @@ describe("tools that a run is brought", () => {
     expect(eventsOf(events, "tool-ended")).toMatchObject([{ isError: true, code: "mcp-failed" }]);
   });
 
-  it("are not asked of a server that the skill can have nothing of", async () => {
+  it("are not requested from a server whose tools the skill cannot use", async () => {
     const { use } = await useScene({
       config: '[tools.mcp.web]\ncommand = ["/bin/false"]\n',
       skills: { x: { more: "allowed_tools: [read_file]\n" } },
@@ -116,7 +116,7 @@ describe("tools that a run is brought", () => {
     expect((await use({ skill: "x" })).result.warnings).toEqual([]);
   });
 
-  it("are the own of a skill that another one uses, whatever that one may use", async () => {
+  it("belong to an inner skill whatever its caller may use", async () => {
     const { use } = await useScene({
       skills: { outer: { more: "allowed_tools: [use_skill]\n" }, x: { more: toolsets, files } },
       turns: [
@@ -132,7 +132,7 @@ describe("tools that a run is brought", () => {
     expect((await use({ skill: "outer" })).result.content).toBe("done");
   });
 
-  it("[Q-04] are not imported for a workspace that nobody trusts", async () => {
+  it("[Q-04] are not imported for an untrusted workspace", async () => {
     const { use, found } = await useScene({
       skills: {},
       workspace: {

@@ -58,7 +58,7 @@ describe("the pipeline of a tool call", () => {
     expect(calls).toBe(0);
   });
 
-  it("does not ask for what its policy refuses", async () => {
+  it("asks for no approval of a call that its policy refuses", async () => {
     const asked: string[] = [];
     const approval = approvalWith(async (request) => {
       asked.push(request.tool);

@@ -26,7 +26,7 @@ const INVOKE = "skillet-sb capability invoke -c notes.notes -o";
 
 const bash = (command: string) => ({ tool: "bash", input: { command } });
 
-/** A use whose model makes these calls, one a turn; what came of each. */
+/** Uses the skill with a model that makes these calls, one per turn. Returns the outcome of each. */
 async function scene(calls: readonly object[], parts: Partial<Parts> & { answers?: Approval[] } = {}) {
   const { answers, ...more } = parts;
   const seen: string[] = [];
@@ -65,7 +65,7 @@ async function scene(calls: readonly object[], parts: Partial<Parts> & { answers
 }
 
 describe("a skill with capabilities", () => {
-  it("[S-24] asks for them with a command in its sandbox, and never sees what lets anybody in", async () => {
+  it("[S-24] reaches them with a command in its sandbox and never sees the credentials", async () => {
     const { use, host, seen, asked, capabilities } = await scene([
       bash("skillet-sb capability list"),
       bash(`${INVOKE} list`),
@@ -87,13 +87,13 @@ describe("a skill with capabilities", () => {
     ]);
   });
 
-  it("[S-37] finds the command under its other name too", async () => {
+  it("[S-37] finds the command by its alias too", async () => {
     const { use, host, seen } = await scene([bash("ash-sb capability list")]);
     await use({ skill: "x" }, host);
     expect(seen[0]).toContain("capability: notes.notes");
   });
 
-  it("[Q-21] has its user asked about each change, with exactly its input, and does it once for one word", async () => {
+  it("[Q-21] asks its user about each change with its exact input, and makes it once per approval", async () => {
     const add = bash(`${INVOKE} add --input '{"title": "milk"}'`);
     const { use, host, seen, asked, effects } = await scene([add, add], {
       answers: [
@@ -111,7 +111,7 @@ describe("a skill with capabilities", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it("[Q-21] refuses the word of one call for another", async () => {
+  it("[Q-21] rejects the approval of one call for another call", async () => {
     const { use, host, seen, asked } = await scene([
       bash(
         `id=$(${INVOKE} add --input '{"title": "milk"}' | sed -n 's/^approval: \\(apr_[a-z0-9]*\\).*/\\1/p'); ${INVOKE} add --input '{"title": "milk"}' --approval $id`,
@@ -122,7 +122,7 @@ describe("a skill with capabilities", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it("[Q-21] waits for a word where nobody can be asked, and goes on with it, doing it once", async () => {
+  it("[Q-21] waits for approval when no user can be asked, then resumes and makes the change once", async () => {
     const made = await scene([
       bash(`${INVOKE} add --input '{"title": "a"}' && ${INVOKE} add --input '{"title": "b"}'`),
     ]);
@@ -152,13 +152,13 @@ describe("a skill with capabilities", () => {
     expect(done).toContain("repeated");
   });
 
-  it("does not lose its time while somebody thinks", async () => {
+  it("does not spend its time limit while the user thinks", async () => {
     const run = async (seconds: number) => {
       const { use, host, seen } = await scene([bash(`${INVOKE} add --input '{"title": "slow"}'`)], {
         config: `${GIVEN}[scripts]\ntimeout_seconds = ${seconds}\n[limits]\ntool_timeout_seconds = ${seconds}\n`,
       });
       const approve = async () => {
-        await sleep(seconds * 1100); // Longer than all else has.
+        await sleep(seconds * 1100); // Longer than every other limit.
         return { isApproved: true };
       };
       await use({ skill: "x" }, { ...host, approve });
@@ -168,7 +168,7 @@ describe("a skill with capabilities", () => {
     expect(answered).toContain("status: ok");
   });
 
-  it("[S-24] may prefer tools to a shell: each operation is one, held to the same", async () => {
+  it("[S-24] can offer a tool per operation instead of a shell, with the same rules", async () => {
     const { use, host, seen, asked, effects, server } = await scene(
       [
         { tool: "notes__notes__list", input: {} },
@@ -192,7 +192,7 @@ describe("a skill with capabilities", () => {
   it.each([
     ["forbids itself a shell", 'disallowed_tools: ["bash"]\n'],
     ["has a shell for other commands only", 'allowed_tools: ["Bash(git:*)"]\n'],
-  ])("[S-24] has tools where it %s", async (_, more) => {
+  ])("[S-24] has tools when it %s", async (_, more) => {
     const { use, host, server } = await scene([{ tool: "notes__notes__list", input: {} }], {
       skills: { x: { more: NOTES + more } },
     });
@@ -201,7 +201,7 @@ describe("a skill with capabilities", () => {
     expect(JSON.stringify(server.requests[0]), "what it cannot run it is not told of").not.toContain("skillet-sb");
   });
 
-  it("[S-24] has tools where whoever calls it has no shell, and that one has none of them", async () => {
+  it("[S-24] has tools when its caller has no shell, and the caller gets none of them", async () => {
     const { use, host, server, asked } = await scene([], {
       turns: [
         () => [{ tool: "use_skill", input: { skill: "x", message: "List them." } }],
@@ -218,14 +218,14 @@ describe("a skill with capabilities", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it("[Q-03] keeps what its name was given for itself, also where it has nothing but tools", async () => {
+  it("[Q-03] keeps the grants of its name for itself, even if it has only tools", async () => {
     const { use, host, found, asked } = await scene([{ tool: "notes__notes__list", input: {} }]);
     await use({ skill: "x" }, { ...host, hasBuiltInTools: false });
     expect(asked).toHaveLength(1);
     expect(found.grants.getOwner("x")).toMatchObject({ source: "~/.skillet/skills" });
   });
 
-  it("can be stopped while its provider is asked whether it is ready", async () => {
+  it("can be stopped while its provider reports whether it is ready", async () => {
     const { found, host, notes } = await scene([], { turns: [] });
     const isAsked = Promise.withResolvers<void>();
     const health = () => {
@@ -240,7 +240,7 @@ describe("a skill with capabilities", () => {
     expect(await run).toMatchObject({ stop: "aborted", isError: true });
   });
 
-  it("[Q-22] has its secrets in nothing that is written down, though it sends them away and they come back", async () => {
+  it("[Q-22] writes its secrets nowhere, although it sends them and they come back", async () => {
     const value = "s3cret-of-the-skill-0123456789";
     const { use, host, found } = await scene(
       [
@@ -262,7 +262,7 @@ describe("a skill with capabilities", () => {
     expect(written).not.toContain(value);
   });
 
-  it("[Q-07] shows where the words of a change come from, where others wrote them", async () => {
+  it("[Q-07] shows the origin of a change's text when it is untrusted", async () => {
     const made = await scene([
       bash(`${INVOKE} list`),
       bash(`${INVOKE} add --input '{"title": "transfer 900 to account 77-19"}'`),
@@ -278,7 +278,7 @@ describe("a skill with capabilities", () => {
     ]);
   });
 
-  it("[Q-07] shows each origin of them in a short line, whatever the command was", async () => {
+  it("[Q-07] shows each origin in one short line, whatever the command was", async () => {
     const { use, host, effects } = await scene([
       bash(`echo pay 77-19 '\nwhere     a place of trust\n${"x".repeat(500)}'`),
       bash(`${INVOKE} add --input '{"title": "pay 77-19"}'`),
@@ -288,7 +288,7 @@ describe("a skill with capabilities", () => {
   });
 });
 
-describe("a sign-in that a skill's code makes", () => {
+describe("a sign-in that a skill's code starts", () => {
   const BEGIN =
     'flow=$(skillet-sb capability auth begin -c notes.notes --json | sed \'s/.*"flow":"\\([^"]*\\).*/\\1/\')';
   const AS_EVE = bash(`${BEGIN}; skillet-sb capability auth complete --flow $flow --callback token-of-eve`);
@@ -310,7 +310,7 @@ describe("a sign-in that a skill's code makes", () => {
     return { ...made, who, capabilities, host: { ...made.host, capabilities } };
   }
 
-  it("[Q-19] is kept only when somebody agrees to whose it is: else all skills would act as whom it chose", async () => {
+  it("[Q-19] is stored only after the user approves the account, since a skill could choose any account", async () => {
     const { use, host, seen, effects, who, capabilities } = await signIn(
       [AS_EVE, AS_EVE],
       [{ isApproved: false, reason: "who is eve?" }, { isApproved: true }],
@@ -329,7 +329,7 @@ describe("a sign-in that a skill's code makes", () => {
     expect(lines.map(({ outcome }) => outcome)).toEqual(["not-approved", "ok"]);
   });
 
-  it("[Q-19] waits for a word where nobody can be asked, and is gone on with", async () => {
+  it("[Q-19] waits for approval when no user can be asked, and resumes afterwards", async () => {
     const { found, use, capabilities, who } = await signIn([AS_EVE]);
     const { result } = await use({ skill: "x" }, { capabilities, caller: CALLER });
     expect(result).toMatchObject({
@@ -342,7 +342,7 @@ describe("a sign-in that a skill's code makes", () => {
     expect(await who()).toBe("eve");
   });
 
-  it("[Q-24] leaves room for those of others, however many it begins", async () => {
+  it("[Q-24] leaves room for the sign-ins of other skills, however many it starts", async () => {
     const begin =
       'for n in 1 2 3 4 5 6 7 8 9 10 11 12; do skillet-sb capability auth begin -c notes.notes --scope "s$n"; done';
     const { use, host, seen } = await signIn([bash(`${begin} 2>&1`)]);
@@ -352,8 +352,8 @@ describe("a sign-in that a skill's code makes", () => {
   });
 });
 
-describe("what is not given", () => {
-  it("[Q-19] is no socket, no token and no command for a skill that declares nothing", async () => {
+describe("a capability that is not granted", () => {
+  it("[Q-19] provides no socket, token or command to a skill that declares none", async () => {
     const { use, host, seen } = await scene(
       [bash("ls /run/skillet; skillet-sb capability list; env | grep -c SKILLET_CAPABILITY")],
       { skills: { x: {} } },
@@ -364,7 +364,7 @@ describe("what is not given", () => {
     expect(seen[0]).toMatch(/^0$/m);
   });
 
-  it("[Q-20] is anything for the token of another run, and the socket is gone when its command ends", async () => {
+  it("[Q-20] accepts no token of another run, and removes the socket when its command ends", async () => {
     const command = "echo $SKILLET_CAPABILITY_TOKEN | tee token.txt";
     const first = await scene([{ tool: "bash", input: { command, writes: true } }]);
     await first.use({ skill: "x" }, first.host);
@@ -377,7 +377,7 @@ describe("what is not given", () => {
     expect((await readAll(second.capabilities.audit.read())).map(({ outcome }) => outcome)).toEqual(["token-invalid"]);
   });
 
-  it("[Q-20] is another's socket, of many runs at once", async () => {
+  it("[Q-20] keeps the sockets of many concurrent runs separate", async () => {
     const { found, capabilities } = await scene([bash("true")], { turns: () => "never asked" });
     const { createRunBroker } = await import("../../src/agent/tools/skill-tools.ts");
     const { openRunSandbox } = await import("../../src/agent/workspace/run-sandbox.ts");
@@ -385,7 +385,7 @@ describe("what is not given", () => {
     const { createTaintTracker } = await import("../../src/agent/policy/taint-tracker.ts");
     const { createRedactor } = await import("../../src/util/redact.ts");
     const { signal } = new AbortController();
-    // Without a workspace, whose commands start one after the other: all of them start at once.
+    // Without a workspace, whose commands start one after the other, all of them start at once.
     const sandbox = { ...found.settings.sandbox, workspace: "none" as const };
     const host = { ...found, settings: { ...found.settings, sandbox }, capabilities, caller: CALLER };
     const count = IS_LONG ? 100 : 20;
@@ -408,7 +408,7 @@ describe("what is not given", () => {
       const enclosure = await openRunSandbox(host, {
         ...{ skill, secrets: new Map(), redactor: hiding, kind: "script", signal, broker, onProgress: () => {} },
       });
-      // With its time: the number of a socket whose command has ended may be given to another one.
+      // With its start time: the pid of a command that has ended can be reused.
       return enclosure.run(["sh", "-c", "ls /run /run/skillet /tmp; stat -c '%F %i %z' /run/skillet/*"]);
     });
     const printed = (await Promise.all(runs)).map(({ stdout }) => stdout.trim().split("\n"));
@@ -422,7 +422,7 @@ describe("what is not given", () => {
     expect(new Set(printed.map((lines) => lines.at(-1))).size).toBe(count);
   });
 
-  it("[Q-03] is given to the copy of a skill that it was given to, and to no other of its name", async () => {
+  it("[Q-03] is granted to one copy of a skill and to no other copy with its name", async () => {
     const made = await scene([bash("skillet-sb capability list")], {
       workspace: { "skills/x/SKILL.md": skillText("x", { more: NOTES }) },
       turns: () => "done",
@@ -440,7 +440,7 @@ describe("what is not given", () => {
     });
   });
 
-  it("[Q-05] is anything that a skill's own text asks for", async () => {
+  it("[Q-05] is not granted by anything in a skill's text", async () => {
     const more = `${NOTES}capability_provider: { namespace: notes, command: [sh, -c, "touch /tmp/x"] }\n`;
     const { use, host, capabilities } = await scene([], { skills: { x: { more } }, config: "", turns: () => "never" });
     expect(capabilities.isGranted("notes.notes", host.capabilities as never)).toBe(false);
@@ -448,7 +448,7 @@ describe("what is not given", () => {
   });
 });
 
-describe("whoever serves a capability", () => {
+describe("the provider of a capability", () => {
   const program = `
     const request = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
     const operations = [{ name: "list", description: "Lists.", mutating: false, input_schema: { type: "object" } }];
@@ -493,7 +493,7 @@ describe("whoever serves a capability", () => {
   const mail = { more: "capabilities: [gog.email]\nallowed_tools: [bash]\n" };
   const command = (file: string, ...args: string[]) => JSON.stringify([process.execPath, file, ...args]);
 
-  it("[S-21] is a program that [skills.<name>.capability_provider] names", async () => {
+  it("[S-21] is the program in [skills.<name>.capability_provider]", async () => {
     const { use, seen } = await served(
       (file) =>
         `[skills.mailer.capability_provider]\nnamespace = "gog"\ncommand = ${command(file, "own")}\ntimeout_seconds = 5\n`,
@@ -503,7 +503,7 @@ describe("whoever serves a capability", () => {
     expect(seen[0]).toContain('"by":"own"');
   });
 
-  it("[S-21] is a program that [capabilities.providers.<ns>] names, with its own variables and none of others", async () => {
+  it("[S-21] is the program in [capabilities.providers.<ns>], with its own variables only", async () => {
     const { use, seen } = await served(
       (file) =>
         `[capabilities.providers.gog]\ncommand = ${command(file, "direct")}\nenv.API_TOKEN = "of-the-provider"\n[skills.mailer]\ncapabilities = ["gog.email"]\n`,
@@ -515,7 +515,7 @@ describe("whoever serves a capability", () => {
     expect(seen[0], "and what it was given is nobody else's").not.toContain("of-the-provider");
   });
 
-  it("[Q-26] is nobody for a workspace that switches a skill on: that gives the skill nothing", async () => {
+  it("[Q-26] cannot be set by a workspace that enables a skill", async () => {
     const on = "[skills.github]\nenabled = true\n";
     for (const [config, isGiven] of [["", false] as const, [on, true] as const]) {
       const { found } = await useScene({ skills: {}, turns: [], config, workspace: { ".skillet/config.toml": on } });
@@ -527,14 +527,14 @@ describe("whoever serves a capability", () => {
     }
   });
 
-  it("[S-22] is `gogcli bridge` once [skills.gog] is enabled, for the skill that comes with it", async () => {
+  it("[S-22] is `gogcli bridge` for the bundled skill once [skills.gog] is enabled", async () => {
     const { use, seen, found } = await served(() => "[skills.gog]\nenabled = true\n", {});
     expect(found.catalog.get("gog").origin.scope).toBe("bundled");
     expect(await use("gog")).toMatchObject({ stop: "answer" });
     expect(seen[0]).toContain('"by":"bridge"');
   });
 
-  it("[S-21] is what the configuration says over what a preset would be", async () => {
+  it("[S-21] comes from the configuration before a preset", async () => {
     const { use, seen } = await served(
       (file) => `[skills.gog]\nenabled = true\n[capabilities.providers.gog]\ncommand = ${command(file, "mine")}\n`,
       {},
@@ -543,7 +543,7 @@ describe("whoever serves a capability", () => {
     expect(seen[0]).toContain('"by":"mine"');
   });
 
-  it("[S-21] keeps what a preset says where the skill's own table says something else", async () => {
+  it("[S-21] keeps the preset's keys that the skill's own table does not set", async () => {
     const { use, seen, capabilities } = await served(
       () => "[skills.gog]\nenabled = true\n[skills.gog.capability_provider]\ntimeout_seconds = 7\n",
       {},
@@ -553,12 +553,12 @@ describe("whoever serves a capability", () => {
     expect(capabilities.providers().map(({ from, seconds }) => [from, seconds])).toEqual([["gogcli bridge", 7]]);
   });
 
-  it("[S-22] is not for another skill that calls itself gog", async () => {
+  it("[S-22] is not used for another skill that calls itself gog", async () => {
     const { use } = await served(() => "[skills.gog]\nenabled = true\n", { gog: mail });
     expect(await use("gog")).toMatchObject({ refusals: [{ code: "capability-not-granted" }] });
   });
 
-  it("[S-23] says the steps when it is not ready, before anything runs", async () => {
+  it("[S-23] lists the setup steps when it is not ready, before anything runs", async () => {
     const { use, server } = await served(
       (file) =>
         `[capabilities.providers.gog]\ncommand = ${command(file)}\nenv.BROKEN = "1111"\n[skills.mailer]\ncapabilities = ["gog.*"]\n`,
@@ -577,7 +577,7 @@ describe("whoever serves a capability", () => {
     expect(server.requests).toEqual([]);
   });
 
-  it("[S-32] that cannot be started is an error of its own, with what to do", async () => {
+  it("[S-32] reports its own error and the fix when it cannot start", async () => {
     const { use } = await served(
       () => '[capabilities.providers.gog]\ncommand = ["/no/such/program"]\n[skills.mailer]\ncapabilities = ["gog.*"]\n',
       { mailer: mail },
@@ -591,7 +591,7 @@ describe("whoever serves a capability", () => {
 });
 
 describe("a script of a skill", () => {
-  it("[S-24] has the capabilities of its skill, also when no run started it", async () => {
+  it("[S-24] has the capabilities of its skill, even outside a run", async () => {
     const made = await scene([], {
       skills: {
         x: {

@@ -13,7 +13,7 @@ import { createMemoryRunStore, type MemoryRun } from "../../src/testing/memory-s
 import { catalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 
-/** The model without language, which gets another sentence in place of the text of every tool result. */
+/** The runbook model, which gets another sentence instead of the text of every tool result. */
 const READS_OTHER_SENTENCES: Model = {
   ...runbookModel,
   respond: (request) => runbookModel.respond({ ...request, messages: request.messages.map(replaceSentences) }),
@@ -72,7 +72,7 @@ describe("changed sentences in tool results", () => {
     }
   });
 
-  it("[T-12] do not change a run that is resumed, where they are changed in its journal", async () => {
+  it("[T-12] do not change a resumed run when they are changed in its journal", async () => {
     const answers: string[] = [];
     for (const change of [(text: string) => text, () => "Tout a changé."]) {
       const stored = new Map<string, MemoryRun>();
@@ -108,7 +108,7 @@ describe("changed sentences in tool results", () => {
     expect(answers[1]).toBe(answers[0]);
   });
 
-  it("[Q-07] do not change where untrusted text of earlier turns is recognized", () => {
+  it("[Q-07] do not change the recognition of untrusted text from earlier turns", () => {
     const messages: Message[] = [
       { role: "user", text: "Context: 77-19 from a mail.\n\nPay him.", userText: "Pay him." },
       { role: "assistant", text: "Pay 88-20 at once.", calls: [], skill: "mail" },

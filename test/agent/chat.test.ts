@@ -14,7 +14,7 @@ const codes = (more: Record<string, unknown>, caller?: Caller) =>
     ({ code }) => code,
   );
 
-describe("the type of a chat", () => {
+describe("the chat type", () => {
   it.each([
     ["[S-16] keeps what is sensitive to private chats", { sensitive: true }, ["private"], ["group", "channel", ""]],
     [
@@ -38,7 +38,7 @@ describe("the type of a chat", () => {
     for (const chatType of refused) expect(codes(more, { chatType }), chatType).toEqual(["chat-type"]);
   });
 
-  it("[S-36] that nobody states is none: such a skill is hidden and refused, with what to do", () => {
+  it("[S-36] is undefined unless the caller states it: the skill is hidden and refused, with the fix", () => {
     for (const more of [{ sensitive: true }, { access: { chat_types: ["private", "group"] } }]) {
       const skill = sketch("x", { more });
       for (const caller of [undefined, {}, { chatId: "1" }]) {
@@ -55,7 +55,7 @@ describe("the type of a chat", () => {
     expect(codes({})).toEqual([]);
   });
 
-  it("[S-36] is private at a terminal, and its id is `terminal`", async () => {
+  it("[S-36] is private at a terminal, with the id `terminal`", async () => {
     const HOME = temporaryFolder({
       ".skillet/skills/diary/SKILL.md": skillText("diary", { more: "sensitive: true\n" }),
       ".skillet/skills/crowd/SKILL.md": skillText("crowd", { more: "access:\n  chat_types: [group]\n" }),
@@ -76,7 +76,7 @@ describe("the type of a chat", () => {
     );
   });
 
-  it("[S-36] is what the embedding program says, also of skills in files", async () => {
+  it("[S-36] comes from the embedding program, also for skills in files", async () => {
     const workspace = temporaryFolder({ "skills/diary/SKILL.md": skillText("diary", { more: "sensitive: true\n" }) });
     const options = { workspace, env: { HOME: join(workspace, "home") }, index: false };
     const isThere = async (caller?: Caller) => {
@@ -89,7 +89,7 @@ describe("the type of a chat", () => {
   });
 });
 
-describe("the id of a chat", () => {
+describe("the chat id", () => {
   const settings = (own?: readonly string[], defaults: readonly string[] = []): Settings => {
     const skill: SkillSettings = { variables: new Map(), ...(own ? { allowChatIds: own } : {}) };
     return { ...DEFAULT_SETTINGS, defaults: { allowChatIds: defaults }, skills: new Map([["x", skill]]) };
@@ -97,7 +97,7 @@ describe("the id of a chat", () => {
   const denialFor = (chatId: string | undefined, ...lists: Parameters<typeof settings>) =>
     findFirstDenial(sketch("x"), { settings: settings(...lists), caller: chatId === undefined ? {} : { chatId } });
 
-  it("[S-18] is held to the skill's own list, else to that of the defaults", () => {
+  it("[S-18] is checked against the skill's own list, or else that of the defaults", () => {
     expect(denialFor("1", ["1"])).toBeUndefined();
     expect(denialFor("2", ["1"])?.fix).toBe('add "2" to allow_chat_ids of [skills.x] in config.toml');
     expect(denialFor("2", ["1"], ["2"]), "its own overrides").toMatchObject({ code: "chat-id", kind: "access" });
@@ -105,7 +105,7 @@ describe("the id of a chat", () => {
     expect(denialFor("3", undefined, ["2"])?.fix).toBe('add "3" to allow_chat_ids of [skills.defaults] in config.toml');
   });
 
-  it("[S-36] is not asked for where a list is empty, and refused where nobody states it", () => {
+  it("[S-36] is not needed for an empty list, and refused when it is unknown", () => {
     expect(denialFor("3", [], ["2"])).toBeUndefined();
     expect(denialFor(undefined, [], ["2"])).toBeUndefined();
     expect(denialFor(undefined)).toBeUndefined();

@@ -4,18 +4,18 @@ import { expectLinearSteps } from "../support/steps.ts";
 
 const block = (language: string, ...lines: string[]) => `\`\`\`${language}\n${lines.join("\n")}\n\`\`\``;
 
-describe("the commands in instructions", () => {
-  it.each(["sh", "bash", "shell", "zsh", "Bash", "sh title=x"])("are a block of %s, whole", (language) => {
+describe("commands in instructions", () => {
+  it.each(["sh", "bash", "shell", "zsh", "Bash", "sh title=x"])("are found in a whole block of %s", (language) => {
     expect(findInstructionCommands(`Text.\n\n${block(language, "cd /tmp", "ls")}\n\nMore.`, {})).toEqual([
       "cd /tmp\nls",
     ]);
   });
 
-  it.each(["", "text", "python", "yaml", "js", "output"])("are no block of %j", (language) => {
+  it.each(["", "text", "python", "yaml", "js", "output"])("are not found in the block %j", (language) => {
     expect(findInstructionCommands(block(language, "Run: x", "run: y", "$ ls"), {})).toEqual([]);
   });
 
-  it("are what was typed in a console, not what was printed", () => {
+  it("are the typed lines of a console, not the printed ones", () => {
     const lines = ["$ echo one \\", "> two", "one two", "$ id", "uid=0"];
     expect(findInstructionCommands(block("console", ...lines), {})).toEqual(["echo one \\\ntwo\nid"]);
     expect(findInstructionCommands(block("console", "uid=0"), {})).toEqual([]);
@@ -30,7 +30,7 @@ describe("the commands in instructions", () => {
     ["**Run:** ``echo `id` ``", "echo `id`"],
     ['Run: echo "it\'s"  ', 'echo "it\'s"'],
     ["Run: ls\r", "ls"],
-  ])("are the line %j", (line, command) => {
+  ])("include the line %j", (line, command) => {
     expect(findInstructionCommands(`Text.\n${line}\nMore.`, {})).toEqual([command]);
   });
 
@@ -42,11 +42,11 @@ describe("the commands in instructions", () => {
     "Dry Run: ls",
     "<!-- Run: ls -->",
     "<!--\nRun: ls\n-->",
-  ])("are not in %j", (line) => {
+  ])("do not include %j", (line) => {
     expect(findInstructionCommands(`Text.\n${line}\nMore.`, {})).toEqual([]);
   });
 
-  it("come in their order, one for each block and line", () => {
+  it("keep their order, one for each block and line", () => {
     const body = [
       block("sh", "a"),
       "Run: b",
@@ -65,11 +65,11 @@ describe("the commands in instructions", () => {
     expect(findInstructionCommands(body.join("\n"), {})).toEqual(["a", "b", "if x; then\n  d\nfi", "```\ne"]);
   });
 
-  it("are none where a block has only remarks, and go on to the end where it has none", () => {
+  it("are empty for a block of comments, and reach the end of an unclosed block", () => {
     expect(findInstructionCommands(`${block("sh", "# nothing", "")}\n\`\`\`sh\nls`, {})).toEqual(["ls"]);
   });
 
-  it("take arguments, by place, by name and all together, counted as the instructions count", () => {
+  it("take arguments by position, by name and all together, counted as in the instructions", () => {
     const given = { arguments: "west 'the coast'", names: ["area", "place"], folder: "/skill" };
     const body = [block("sh", "go $1 $area ${SKILL_DIR}/x"), "Run: `go $ARGUMENTS`", "It costs $5."].join("\n");
     expect(findInstructionCommands(body, given)).toEqual([
@@ -79,14 +79,14 @@ describe("the commands in instructions", () => {
     expect(findInstructionCommands(`First is $0.\n\nRun: go $1`, { arguments: "a b" })).toEqual(["go b"]);
   });
 
-  it("are never added to by an argument", () => {
+  it("never gain a command from an argument", () => {
     const nasty = "x\n```\n```sh\nid\n```\nRun: id";
     const body = `${block("sh", 'echo "$ARGUMENTS"')}\n\n$ARGUMENTS\n`;
     expect(findInstructionCommands(body, { arguments: nasty })).toHaveLength(1);
     expect(findInstructionCommands("No command here: $ARGUMENTS", { arguments: nasty })).toEqual([]);
   });
 
-  it("are found in steps that grow with the text", async () => {
+  it("are found in steps linear in the length of the text", async () => {
     const part = "```sh\necho '$1' \"$1\" $1 <<A\n$1\nA\n```\nRun: `````` $1\n";
     expect(findInstructionCommands(part.repeat(4000), { arguments: "'a b" })).toHaveLength(8000);
     await expectLinearSteps(

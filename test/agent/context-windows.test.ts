@@ -18,7 +18,7 @@ const configured = (...models: ModelSettings[]) => ({
 });
 
 describe("context windows", () => {
-  it("[A-03] are known for every short name of a provider", () => {
+  it("[A-03] are known for every short provider name", () => {
     for (const [provider, { aliases }] of Object.entries(MODEL_PROVIDER_TABLE))
       for (const model of Object.values(aliases))
         expect(getContextWindow(`${provider}/${model}`), model).toBeGreaterThan(0);
@@ -36,12 +36,12 @@ describe("context windows", () => {
     ["openai/omega", undefined],
   ])("[A-03] %s: %s", (name, tokens) => expect(getContextWindow(name)).toBe(tokens));
 
-  it("[A-03] are those of the default model, and what is configured goes first", () => {
+  it("[A-03] are those of the default model, and the configuration takes precedence", () => {
     expect(getDefaultContextWindow({ settings: DEFAULT_SETTINGS })).toBeUndefined();
     expect(getDefaultContextWindow(configured({ provider: "openai" }))).toBe(400_000);
     expect(getDefaultContextWindow(configured({ model: "openai/gpt-4o" }, { provider: "anthropic" }))).toBe(128_000);
     expect(getDefaultContextWindow(configured({ provider: "openai", contextWindow: 32_000 }))).toBe(32_000);
-    // Another server may have anything under this name.
+    // Another server may serve any model under this name.
     expect(
       getDefaultContextWindow(configured({ provider: "openai", model: "gpt-5", baseUrl: "http://127.0.0.1:1/v1" })),
     ).toBeUndefined();
@@ -51,7 +51,7 @@ describe("context windows", () => {
     expect(getDefaultContextWindow({ settings: DEFAULT_SETTINGS, models: { own } })).toBe(8000);
   });
 
-  it("[A-03] are on the page, one row a family", () => {
+  it("[A-03] are documented, one row per model family", () => {
     const page = readFileSync(join(import.meta.dirname, "..", "..", "docs", "models.md"), "utf8");
     const rows = page.slice(page.indexOf("## Context windows")).match(/^\| `.*\|$/gm) ?? [];
     expect(rows.map((row) => row.split("|")[2]?.trim())).toEqual(

@@ -6,13 +6,13 @@ import { temporaryFolder } from "../support/folder.ts";
 import { MODEL, type Turn } from "../support/model-server.ts";
 import { useScene } from "../support/use.ts";
 
-/** Each model call has 10 input and 5 output tokens: with these prices, 25 dollars. */
+/** Each model call has 10 input and 5 output tokens: 25 dollars at these prices. */
 const PRICES = `[prices.${MODEL}]\ninput = 1000000\noutput = 3000000\n`;
 const COST = 25;
 
 const SKILLS = { worker: {}, other: {} };
 
-/** A model that calls a tool without end. */
+/** A model that calls a tool forever. */
 const ENDLESS: Turn = () => [{ tool: "list_skills", input: {} }];
 
 async function scene(config: string, turn: Turn = ENDLESS) {
@@ -33,7 +33,7 @@ async function scene(config: string, turn: Turn = ENDLESS) {
 }
 
 describe("cost ceilings", () => {
-  it("end a run before the model call that would follow the ceiling, with the partial result", async () => {
+  it("end a run before the model call that would exceed the ceiling, with the partial result", async () => {
     const { use, asked } = await scene("[limits.cost]\nrun = 60\n");
     const result = await use("worker");
     expect({ stop: result.stop, isError: result.isError, cost: result.cost }).toEqual({
@@ -44,7 +44,7 @@ describe("cost ceilings", () => {
     expect(asked()).toBe(3);
   });
 
-  it.each(["day", "month"])("of a %s count all runs, also of other processes", async (period) => {
+  it.each(["day", "month"])("of a %s count all runs, including those of other processes", async (period) => {
     const { use, asked, found } = await scene(`[limits.cost]\n${period} = 100\n`, () => "Done.");
     await createSpendingStore(found.home).add({ dollars: 70, skill: "elsewhere" });
     expect((await use("worker")).stop).toBe("answer");
@@ -86,7 +86,7 @@ month = 60
 });
 
 describe("the record of costs", () => {
-  it("counts a day and a month in UTC, and starts again with the next", async () => {
+  it("counts by day and month in UTC, and starts over with the next", async () => {
     let now = new Date("2026-11-30T23:30:00Z");
     const store = createSpendingStore(temporaryFolder(), { now: () => now });
     await store.add({ dollars: 1, skill: "a", user: "ada" });
@@ -101,7 +101,7 @@ describe("the record of costs", () => {
     expect([await store.total("day"), await store.total("month", { skill: "a" })]).toEqual([0, 4]);
   });
 
-  it("sees what other processes add, and skips a line that a killed process left", async () => {
+  it("sees what other processes append, and skips a line that a killed process left", async () => {
     const home = temporaryFolder();
     const [one, two] = [createSpendingStore(home), createSpendingStore(home)];
     await one.add({ dollars: 1, skill: "ä" });

@@ -5,7 +5,7 @@ import { eventsOf, useScene } from "../support/use.ts";
 const BODY = "Now: !`echo made-$1`\n\n```!\necho block; echo '!`echo again` $ARGUMENTS'\n```\n\nThen $1.";
 
 describe("commands in instructions", () => {
-  it("[X-06] are not run unless the operator lets them, and the text says so", async () => {
+  it("[X-06] do not run unless the operator allows them, and the text reports that", async () => {
     const { found, use } = await useScene({
       skills: { x: { body: BODY } },
       turns: [
@@ -21,7 +21,7 @@ describe("commands in instructions", () => {
     expect(loaded.text).toContain("[The commands in !`…` were not run; their output is not in the text]");
   });
 
-  it("[X-06] are run in the sandbox where the operator lets them; what they print is not looked at again", async () => {
+  it("[X-06] run in the sandbox when the operator allows them; their output is not expanded again", async () => {
     const { found, use } = await useScene({
       skills: { x: { body: BODY, more: "env: [A_KEY]\n" } },
       config: '[skills.x]\ndynamic_commands = true\nA_KEY = "a-value-0815"\n',
@@ -40,7 +40,7 @@ describe("commands in instructions", () => {
     expect(text).toContain("Now: made-two\n\nblock");
   });
 
-  it("[X-06, Q-04] are never run for a skill that is not trusted", async () => {
+  it("never run for an untrusted skill", async () => {
     const { found } = await useScene({
       skills: {},
       workspace: { "skills/w/SKILL.md": "---\nname: w\ndescription: Does w.\n---\n\nNow: !`echo made`\n" },

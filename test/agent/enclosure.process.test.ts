@@ -6,19 +6,19 @@ import { enclose, enclosed } from "../support/enclosed.ts";
 const isRoot = process.getuid?.() === 0;
 
 describe("the workspace of a run", () => {
-  it("is the user's own, to write to, where the settings say nothing", async () => {
+  it("is the user's own and writable by default", async () => {
     const { enclosure } = await enclosed();
     expect(enclosure).toMatchObject({ access: "read-write", folder: "/workspace", notices: [] });
     expect(enclosure.visiblePaths).toEqual({ workspace: "/workspace", skill: "/skill" });
   });
 
-  it("is what the settings say", async () => {
+  it("follows the settings", async () => {
     const { enclosure } = await enclosed({ config: '[sandbox]\nworkspace = "read"\n[skills.x]\nworkspace = "none"\n' });
     expect(enclosure).toMatchObject({ access: "none", folder: "/skill", notices: [] });
     expect((await enclosed({ config: '[sandbox]\nworkspace = "read"\n' })).enclosure.access).toBe("read");
   });
 
-  it("is there for a program that decides whom to trust by itself, and changes of it are asked about", async () => {
+  it("is available to a host that decides about trust itself, and changes need approval", async () => {
     const { found } = await enclosed();
     const { trust: _, ...untrusting } = found;
     expect((await enclose(found, untrusting)).enclosure).toMatchObject({
@@ -27,7 +27,7 @@ describe("the workspace of a run", () => {
     });
   });
 
-  it("can only be read where it cannot be written to, and that is said", async () => {
+  it("is read-only when it cannot be written to, with a warning", async () => {
     const { found } = await enclosed();
     symlinkSync("/nowhere", join(found.workspace, ".git"));
     const { enclosure, call } = await enclose(found, found);
@@ -37,7 +37,7 @@ describe("the workspace of a run", () => {
     expect((await call("bash", { command: "touch x" })).isError).toBe(true);
   });
 
-  it.runIf(isRoot)("is read only, or not seen, where root alone may use it", async () => {
+  it.runIf(isRoot)("is read-only or hidden when only root may use it", async () => {
     const { found } = await enclosed({ closed: true });
     chmodSync(found.workspace, 0o755);
     const reading = (await enclose(found, found)).enclosure;
@@ -48,7 +48,7 @@ describe("the workspace of a run", () => {
     expect(none.notices[0]?.message).toContain("do not see it");
   });
 
-  it("is not seen where it holds the user's home, and refused where it was asked for", async () => {
+  it("is hidden when it contains the user's home, and refused on request", async () => {
     const { found } = await enclosed();
     const wide = { ...found, workspace: found.root };
     const { enclosure } = await enclose(found, wide);
@@ -60,7 +60,7 @@ describe("the workspace of a run", () => {
     await expect(enclose(found, asked)).rejects.toMatchObject({ code: "workspace-too-wide" });
   });
 
-  it("is looked at again for each command: what the user made meanwhile is closed, and stays", async () => {
+  it("is checked again for each command: files that the user adds meanwhile are masked and stay", async () => {
     const { call, found } = await enclosed();
     await call("bash", { command: "true" });
     mkdirSync(join(found.workspace, ".git"));
@@ -75,7 +75,7 @@ describe("the workspace of a run", () => {
 });
 
 describe("a command of a run", () => {
-  it("tells how it was kept apart", async () => {
+  it("reports its isolation", async () => {
     const { enclosure } = await enclosed();
     expect(enclosure.isolation()).toBeUndefined();
     const { isolation, exitCode, stdout } = await enclosure.run(["sh", "-c", "echo $SKILL_DIR"]);
@@ -83,7 +83,7 @@ describe("a command of a run", () => {
     expect(enclosure.isolation()).toEqual(isolation);
   });
 
-  it("of ours gets none of the skill's variables and no network", async () => {
+  it("of skillet itself gets none of the skill's variables and no network", async () => {
     const { enclosure } = await enclosed({
       more: "env: [API_KEY]\n",
       config: '[skills.x]\nAPI_KEY = "s3cret-value"\nnetwork = ["127.0.0.1:9"]\n',
@@ -96,12 +96,12 @@ describe("a command of a run", () => {
     expect(stdout).toContain("HTTPS_PROXY=");
   });
 
-  it("[Q-13] is refused for a sensitive skill where nothing keeps it apart", async () => {
+  it("[Q-13] is refused for a sensitive skill without a sandbox", async () => {
     const config = '[sandbox]\nlevel = "none"\n';
     await expect(enclosed({ more: "sensitive: true\n", config })).rejects.toMatchObject({ code: "isolation-too-weak" });
   });
 
-  it("works on real paths where nothing is mounted", async () => {
+  it("works on real paths when nothing is mounted", async () => {
     const { enclosure, call, found } = await enclosed({
       config: '[sandbox]\nlevel = "none"\n',
       files: { "a.txt": "held\n" },

@@ -80,7 +80,7 @@ const OPENING: readonly Turn[] = [
 
 describe("evaluating a prompt", () => {
   it.each(["openai", "anthropic"] as const)(
-    "[N-14, N-15, N-27] opens a skill, calls its tool and answers, behind the protocol of %s",
+    "opens a skill, calls its tool and answers over the protocol of %s",
     async (protocol) => {
       const { result, requests } = await evaluate(promptWith(linting), OPENING, { protocol, sessionId: "s1" });
       expect(result).toMatchObject({
@@ -119,7 +119,7 @@ to view full workflow and access tools: lint_code.]`);
     },
   );
 
-  it("[N-18] tells what happens in order, to who iterates and to who listens", async () => {
+  it("[N-18] reports events in order, to the iterator and to listeners", async () => {
     const { events, heard } = await evaluate(promptWith(linting), OPENING, { sessionId: "s1" });
     const said = events.map((event) => ("tool" in event ? `${event.type} ${event.tool}` : event.type));
     expect(said.filter((one) => !/^(?:text-generated|step-ended)/.test(one))).toEqual([
@@ -144,7 +144,7 @@ to view full workflow and access tools: lint_code.]`);
     });
   });
 
-  it("[N-18] is not broken by a listener that fails", async () => {
+  it("[N-18] survives a listener that throws", async () => {
     const { result } = await evaluate(promptWith(linting), OPENING, {
       onEvent: () => {
         throw new Error("listener");
@@ -153,7 +153,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(result).toMatchObject({ stop: "answer", isError: false });
   });
 
-  it("[N-14] shows a skill of 30,000 characters whole, however little of a tool's output a model gets", async () => {
+  it("[N-14] shows a skill of 30,000 characters whole, although tool output has a smaller limit", async () => {
     const template = Array.from({ length: 3000 }, (_, index) => `Line ${String(index).padStart(4, "0")}`).join("\n");
     expect(template.length).toBeGreaterThan(29_000);
     const long = Tool.define("long", { description: "d", parameters: z.object({}), execute: () => "x".repeat(30_000) });
@@ -170,7 +170,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(requests[2]?.results[1]?.content.length).toBeLessThan(1500);
   });
 
-  it("[N-27] holds what a model sends to the schema, also where that is JSON Schema", async () => {
+  it("[N-27] validates a model's input against the schema, including JSON Schema", async () => {
     const calls: unknown[] = [];
     const plain = Tool.define("plain", {
       description: "d",
@@ -195,7 +195,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(requests[2]?.results[1]?.content).toContain("ran");
   });
 
-  it("[N-14, Q-07] follows a section that was opened without asking, and asks for what a tool gave", async () => {
+  it("opens a section without approval, and requests approval for what a tool returned", async () => {
     const paths: string[][] = [];
     const check = Tool.define("check", {
       description: "d",
@@ -216,7 +216,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(result.content).toContain("its input comes from: tool check");
   });
 
-  it("goes on after what cannot be opened, and after a tool that is not there yet", async () => {
+  it("continues after a section that cannot be opened, and after a tool that is not available yet", async () => {
     const { result, requests } = await evaluate(promptWith(linting), [
       () => [{ tool: "lint_code", input: { paths: [] } }],
       () => [{ tool: "open_sections", input: { keys: ["linting"] } }],
@@ -227,7 +227,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(requests[2]?.results[1]?.content).toContain('Did you mean "skills.linting"?');
   });
 
-  it("[N-14, N-15] says that a section is open to a model that asks twice, in one answer or later", async () => {
+  it("tells a model that opens a section twice, in one answer or later, that it is open", async () => {
     const open = { tool: "open_sections", input: { keys: ["skills.linting"] } };
     const { requests, events } = await evaluate(promptWith(linting), [() => [open, open], () => [open], () => "Done."]);
     expect(requests[1]?.results[0]?.content).toContain("Use `lint_code`");
@@ -237,7 +237,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(events.filter(({ type }) => type === "skill-expanded")).toHaveLength(1);
   });
 
-  it("goes on with what was opened before, and takes tools beside those of the prompt", async () => {
+  it("resumes with opened sections, and accepts tools in addition to those of the prompt", async () => {
     const beside = (name: string) =>
       Tool.define(name, { description: `Beside: ${name}.`, parameters: z.object({}), execute: () => "beside" });
     const { requests, result } = await evaluate(promptWith(linting), [() => "Done."], {
@@ -250,7 +250,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(result.expanded).toEqual(["skills.linting"]);
   });
 
-  it("[N-26] refuses a prompt that is not bound, and names the section", async () => {
+  it("[N-26] refuses a prompt with unbound parameters, and names the section", async () => {
     const unbound = skill<unknown>({ ...linting, template: "Lint $language." });
     const prompt = promptTemplate({ ns: "n", key: "k", sections: [skillsSection({ skills: [unbound] })] }).bind();
     const { result, events } = await evaluate(prompt, []);
@@ -273,7 +273,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(result).toMatchObject({ stop: "refused", refusals: [{ message: 'Prompt "k": it shows nothing' }] });
   });
 
-  it("has no tool that the configuration takes away", async () => {
+  it("has no tool that the configuration disables", async () => {
     const { requests } = await evaluate(promptWith(linting), [() => "Done."], {
       expanded: ["skills.linting"],
       config: '[tools]\ndisabled = ["lint_code"]\n',
@@ -287,7 +287,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(closed.requests[1]?.results[0]?.content).toContain('Unknown tool "open_sections"');
   });
 
-  it("shows nobody a configured secret: not in the prompt, not in what is opened, not in a refusal", async () => {
+  it("shows no configured secret in the prompt, an opened section or a refusal", async () => {
     const config = '[skills.x]\nTOKEN = "a-very-secret-value"\n';
     const telling = { ...linting, description: "With a-very-secret-value.", template: "Use a-very-secret-value." };
     const { requests, result, events } = await evaluate(
@@ -308,7 +308,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(JSON.stringify([told, result, events, refused.result])).not.toContain("a-very-secret-value");
   });
 
-  it("refuses a model that there is not", async () => {
+  it("refuses an unknown model", async () => {
     const { result } = await evaluate(promptWith(linting), [], { model: "nobody" });
     expect(result).toMatchObject({ stop: "refused", refusals: [{ code: "model-unknown" }] });
   });
@@ -327,7 +327,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(await run).toMatchObject({ stop: "aborted", isError: true, expanded: [] });
   });
 
-  it("stops at its limits with what there is", async () => {
+  it("stops at its limits with the partial result", async () => {
     const again: Turn = () => [{ tool: "open_sections", input: { keys: ["skills.linting"] } }];
     const { result } = await evaluate(promptWith(linting, { ...linting, name: "other", tools: [] }), [again, again], {
       maxIterations: 2,
@@ -342,7 +342,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(poor.result).toMatchObject({ stop: "budget", isError: true, iterations: 1 });
   });
 
-  it("asks a model of the AI SDK that the host gives", async () => {
+  it("calls an AI SDK model that the host provides", async () => {
     const opening = {
       type: "tool-call",
       toolCallId: "1",

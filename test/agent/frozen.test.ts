@@ -32,8 +32,8 @@ const template = promptTemplate({
   sections: [markdown({ title: "Task", key: "task", template: "Review $what." }), section],
 });
 
-describe("what is defined in code", () => {
-  it("[N-30] is frozen at run time: skills, references, sections and events", () => {
+describe("definitions in code", () => {
+  it("[N-30] are frozen at run time: skills, references, sections and events", () => {
     const root = temporaryFolder({ "style/SKILL.md": skillText("style") });
     const events: SkillEvent[] = [];
     const session = createPromptSession(template.bind({ what: "it" }), { onEvent: (event) => void events.push(event) });
@@ -51,7 +51,7 @@ describe("what is defined in code", () => {
     expect(linting.name).toBe("linting");
   });
 
-  it("[N-27] types `this` in the render of a value that is written in place", async () => {
+  it("[N-27] have a typed `this` in the render function of an inline value", async () => {
     const result = await lint.execute({ paths: ["a", "b"] });
     expect(result.text).toBe("Found 2 issues");
     expectTypeOf(result.text).toEqualTypeOf<string>();
@@ -59,7 +59,7 @@ describe("what is defined in code", () => {
 });
 
 describe("a session that outlives an evaluation", () => {
-  it("[N-31] keeps what was opened and said, for the next prompt", async () => {
+  it("[N-31] keeps opened sections and messages for the next prompt", async () => {
     const { found, server } = await useScene({
       skills: {},
       turns: [

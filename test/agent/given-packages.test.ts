@@ -67,7 +67,7 @@ async function scene(
   files: Record<string, string>,
   more: Record<string, string> = {},
 ): Promise<PackagesScene> {
-  const packages = temporaryFolder(); // As root, the default one is the machine's.
+  const packages = temporaryFolder(); // As root, the machine's default cache would be used.
   chmodSync(packages, 0o755);
   const given = { PIP_INDEX_URL: index.url, npm_config_registry: registry.url, SKILLET_PACKAGES: packages };
   const variables = { PATH: process.env["PATH"] ?? "", ...given, ...more };
@@ -104,8 +104,8 @@ const SCRIPTS = {
   "scripts/go.cjs": 'console.log(require("lines")("a"));\n',
 };
 
-describe("Python packages that a user gives to a skill", { timeout: 60_000 }, () => {
-  it("[S-45] are locked with hashes, serve offline after the first build, and leave the skill's bytes as they are", async () => {
+describe("Python packages that a user adds to a skill", { timeout: 60_000 }, () => {
+  it("[S-45] are locked with hashes, work offline after the first build, and leave the skill's bytes unchanged", async () => {
     const found = await scene('[skills.x]\npython = ["greeting>=1"]\n', { ...SCRIPTS, "scripts/tool.sh": "greet" });
     const before = (await copySkill(found.skill("x"))).digest;
     const first = run(found, "go.py", ["you"]);
@@ -130,7 +130,7 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     expect((await copySkill(found.skill("x"))).digest).toBe(before);
   });
 
-  it("[S-45][Q-18] are refused when a file of the layer was changed, and `packages build` builds them again by the lock", async () => {
+  it("[S-45][Q-18] are refused when a file of the layer changed, and `packages build` restores them from the lock", async () => {
     const found = await scene('[skills.x]\npython = ["words"]\n', {
       "scripts/w.py": "import words; print(words.HELLO)",
     });
@@ -148,7 +148,7 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     expect(lockIn(found)).toEqual(lock);
   });
 
-  it("[S-45][Q-18] are refused when the index gives another file than the lock names, until `--update`", async () => {
+  it("[S-45][Q-18] are refused when the index serves a file that differs from the lock, until `--update`", async () => {
     const found = await scene('[skills.x]\npython = ["words"]\n', {
       "scripts/w.py": "import words; print(words.HELLO)",
     });
@@ -173,7 +173,7 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     }
   });
 
-  it("[S-45] can be built for the first time by several runs at once", async () => {
+  it("[S-45] can be built for the first time by several concurrent runs", async () => {
     const found = await scene('[skills.x]\npython = ["words"]\n', {
       "scripts/w.py": "import words; print(words.HELLO)",
     });
@@ -182,7 +182,7 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     expect(layersIn(found)).toHaveLength(1);
   });
 
-  it("[S-45] are wheels only: a package that has to be built is refused, since building it would run its code", async () => {
+  it("[S-45] must be wheels: a source package is refused, since building it would run its code", async () => {
     index.serve(WORDS, GREETING, { name: "source", version: "1.0", isSource: true, files: { "setup.py": "exit(3)" } });
     const found = await scene('[skills.x]\npython = ["source"]\n', SCRIPTS);
     const [refusal] = (await run(found, "go.py")).refusals;
@@ -195,7 +195,7 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     expect(readdirSync(join(found.packages, "libraries"))).toEqual([]);
   });
 
-  it("[S-45] are refused when a dependency is a URL: it is not fetched, and nothing of it is run", async () => {
+  it("[S-45] are refused when a dependency is a URL: it is neither fetched nor run", async () => {
     const source = temporaryFolder();
     chmodSync(source, 0o777);
     const ran = join(source, "ran");
@@ -225,7 +225,7 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     expect(existsSync(ran)).toBe(false);
   });
 
-  it("[S-27][S-45] include those that a script declares itself where there is no uv", async () => {
+  it("[S-27][S-45] include the packages that a script declares when uv is missing", async () => {
     const inline = '# /// script\n# dependencies = ["greeting>=1"]\n# ///\n';
     const found = await scene("", {
       "scripts/go.py": `${inline}${SCRIPTS["scripts/go.py"]}`,
@@ -242,8 +242,8 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
   });
 });
 
-describe("npm packages that a user gives to a skill", { timeout: 60_000 }, () => {
-  it("[S-45] are found by import and require, offline after the first build, and no install script is run", async () => {
+describe("npm packages that a user adds to a skill", { timeout: 60_000 }, () => {
+  it("[S-45] resolve with import and require, work offline after the first build, and run no install script", async () => {
     const found = await scene('[skills.x]\nnpm = ["lines@^1"]\n', {
       ...SCRIPTS,
       "scripts/tool.sh": "count-lines; ls -a /node_modules/lines",
@@ -268,7 +268,7 @@ describe("npm packages that a user gives to a skill", { timeout: 60_000 }, () =>
     });
   });
 
-  it("[S-45][Q-18] are refused when the registry gives another file than the lock names, or the layer was changed", async () => {
+  it("[S-45][Q-18] are refused when the registry serves a file that differs from the lock, or the layer changed", async () => {
     const found = await scene('[skills.x]\nnpm = ["lines"]\n', SCRIPTS);
     const own = await npmRegistry(LINES);
     try {
@@ -286,7 +286,7 @@ describe("npm packages that a user gives to a skill", { timeout: 60_000 }, () =>
     }
   });
 
-  it("[S-45] are refused when one of their dependencies is not from a registry", async () => {
+  it("[S-45] are refused when a dependency is not from a registry", async () => {
     const own = await npmRegistry({ ...LINES, manifest: { dependencies: { other: "git+file:///nowhere/other.git" } } });
     try {
       const found = await scene('[skills.x]\nnpm = ["lines"]\n', SCRIPTS, { npm_config_registry: own.url });
@@ -296,7 +296,7 @@ describe("npm packages that a user gives to a skill", { timeout: 60_000 }, () =>
     }
   });
 
-  it("[S-45][Q-18] are refused when their lock names files or folders outside of the layer, or options", async () => {
+  it("[S-45][Q-18] are refused when their lock names options, or files and folders outside the layer", async () => {
     const found = await scene('[skills.x]\nnpm = ["lines"]\n', SCRIPTS);
     expect((await commandLine(found, "packages", "build", "x")).code).toBe(0);
     const [name = ""] = readdirSync(join(found.packages, "locks"));
@@ -337,7 +337,7 @@ describe("npm packages that a user gives to a skill", { timeout: 60_000 }, () =>
   });
 
   it("[S-45] come from the registry that the user's npm is configured for", async () => {
-    // As the person who runs the tests has npm configured: registry, proxy, certificates.
+    // Keeps the npm configuration of the user who runs the tests: registry, proxy, certificates.
     const { HOME: _, SKILLET_PACKAGES: __, ...own } = process.env as Record<string, string>;
     const registryHere = own["npm_config_registry"] ?? "https://registry.npmjs.org/";
     const found = await scene(
@@ -363,8 +363,8 @@ describe.skipIf(!HAS_ORDINARY_USER)("packages of an ordinary user", { timeout: 6
   });
 });
 
-describe.skipIf(!canBuild)("system packages that a user gives to a skill", { timeout: 240_000 }, () => {
-  it("[S-26][S-45] are in its sandbox next to its npm packages, and the skill declares none", async () => {
+describe.skipIf(!canBuild)("system packages that a user adds to a skill", { timeout: 240_000 }, () => {
+  it("[S-26][S-45] are in its sandbox together with its npm packages, though the skill declares none", async () => {
     await cachedBase();
     const [lacked = ""] = lackedPackages(1);
     const { own } = places();

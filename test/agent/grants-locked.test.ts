@@ -14,7 +14,7 @@ const KEY = { "home/.skillet/config.toml": '[skills.x]\nKEY = "hunter2-hunter2"\
 const dirOf = ({ root }: Scene) => join(root, "home/.skillet/installed");
 const codes = (scene: Scene) => findDenials(scene.skill("x"), scene, "use").map(({ code }) => code);
 
-/** Puts the skill `x` there, from this source, in the place of what is there. */
+/** Replaces the skill `x` with one from this source. */
 async function add(scene: Scene, source: string, path?: string): Promise<void> {
   const given = temporaryFolder({ "x/SKILL.md": skillText("x", { more: "env: [KEY]\n" }) });
   const before = digestInstalled(join(dirOf(scene), "x"));
@@ -35,7 +35,7 @@ function remove(scene: Scene): void {
   });
 }
 
-/** `x` was added from `A`, and was given its values. */
+/** Adds `x` from `A` and grants it its values. */
 async function used(): Promise<Scene> {
   const scene = await discoverIn({ ...KEY, "home/readme": "" });
   await add(scene, "https://example.com/a.git", "skills/x");
@@ -52,9 +52,9 @@ const OTHERS: [title: string, source: string, path?: string][] = [
   ["the source itself", "https://example.com/a.git"],
 ];
 
-describe("[Q-03] values of a skill that was added", () => {
+describe("[Q-03] [Q-03] values of an added skill", () => {
   it.each(OTHERS)(
-    "are not given to one from %s, removed and added, and are again to the first",
+    "are not given to a skill from %s that replaces it, and return to the first one",
     async (_, source, path) => {
       const scene = await used();
       remove(scene);
@@ -75,7 +75,7 @@ describe("[Q-03] values of a skill that was added", () => {
     },
   );
 
-  it.each(OTHERS)("are not given to one from %s that was put right in its place", async (_, source, path) => {
+  it.each(OTHERS)("are not given to a skill from %s that was put in its folder", async (_, source, path) => {
     const scene = await used();
     await add(scene, source, path);
     const other = await scene.again();
@@ -84,14 +84,14 @@ describe("[Q-03] values of a skill that was added", () => {
     expect(codes(other), "until the user says so").toEqual([]);
   });
 
-  it("are not given to one that somebody put there without a lock", async () => {
+  it("are not given to a skill that was put there without a lock", async () => {
     const scene = await used();
     rmSync(join(dirOf(scene), "skills.lock"));
     const other = await scene.again();
     expect(codes(other)).toEqual(["untrusted", "secret-other-source"]);
   });
 
-  it("stay with it when it is brought up to date, from whatever ref", async () => {
+  it("stay with the skill when it is updated, from any ref", async () => {
     const scene = await used();
     const lock = lockIn(dirOf(scene)) ?? {};
     const x = { ...(lock["x"] as NonNullable<(typeof lock)["x"]>), ref: "v2", commit: "abc" };
@@ -99,7 +99,7 @@ describe("[Q-03] values of a skill that was added", () => {
     expect(codes(await scene.again())).toEqual([]);
   });
 
-  it("of one that was put there by hand are not given to one that is added in its place", async () => {
+  it("of a skill that was copied by hand are not given to an added one in its folder", async () => {
     const scene = await discoverIn({
       ...KEY,
       "home/.skillet/installed/x/SKILL.md": skillText("x", { more: "env: [KEY]\n" }),
@@ -110,7 +110,7 @@ describe("[Q-03] values of a skill that was added", () => {
     expect(codes(await scene.again())).toEqual(["secret-other-source"]);
   });
 
-  it("are what the configuration gives beside values, too", async () => {
+  it("include other settings of the skill than values", async () => {
     const scene = await discoverIn({
       "home/.skillet/config.toml": '[skills.x]\nworkspace = "read-write"\n',
       "home/readme": "",

@@ -19,12 +19,12 @@ const host = (...policies: HostPolicy[]): Host => ({
   policies,
 });
 
-/** Keeps a skill from everybody but the operators. */
+/** Hides a skill from everyone except operators. */
 const operatorsOnly: HostPolicy = ({ name }, { caller }) =>
   name === "deploy" && caller.userId !== "ann" ? { message: "Only Ann deploys.", fix: "ask Ann" } : undefined;
 
 describe("a policy of the embedding program", () => {
-  it("hides a skill and refuses it, with its own message and fix", async () => {
+  it("hides and refuses a skill, with its own message and fix", async () => {
     const catalog = await catalogOf({ deploy: {}, review: {} });
     const session = openSession(catalog, host(operatorsOnly));
     expect(session.listVisible().map(({ name }) => name)).toEqual(["review"]);
@@ -43,14 +43,14 @@ describe("a policy of the embedding program", () => {
     expect(JSON.stringify(plan)).toContain("Only Ann deploys.");
   });
 
-  it("decides by the caller whom the host states", async () => {
+  it("decides by the caller that the host states", async () => {
     const catalog = await catalogOf({ deploy: {} });
     const forAnn = { ...host(operatorsOnly), caller: { userId: "ann" } };
     expect(openSession(catalog, forAnn).listVisible()).toHaveLength(1);
     expect(await useSkill(catalog, forAnn, { skill: "deploy", message: "now" })).toMatchObject({ content: "Done." });
   });
 
-  it("decides by the purpose: one that only refuses uses lets the text be read", async () => {
+  it("decides by the purpose: a policy that only refuses uses still allows reading the text", async () => {
     const reading: HostPolicy = (_, { purpose }) => (purpose === "use" ? { message: "Read it yourself." } : undefined);
     const catalog = await catalogOf({ deploy: {} });
     const session = openSession(catalog, host(reading));
@@ -61,7 +61,7 @@ describe("a policy of the embedding program", () => {
     expect(findDenials(sketch("x"), host(reading), "run")).toEqual([]);
   });
 
-  it("is one of all that speak against a skill", () => {
+  it("is reported together with all other reasons against a skill", () => {
     const all = findDenials(sketch("deploy", { more: { sensitive: true } }), host(operatorsOnly));
     expect(all.map(({ code }) => code)).toEqual(["chat-type", "policy-denied"]);
   });

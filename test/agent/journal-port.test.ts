@@ -16,7 +16,7 @@ import { RUN_DRIVERS, scenesOver } from "../support/run-drivers.ts";
 import { sampleSteps } from "../support/sample-steps.ts";
 import { eventsOf, useScene } from "../support/use.ts";
 
-/** A bank: it writes down every payment with the key that it came with. It gives no answer where `isOver` says so. */
+/** A bank: it records every payment with its idempotency key. It gives no answer when `isOver` returns true. */
 async function ledger(isOver: () => boolean): Promise<{ url: string; keys: string[] }> {
   const keys: string[] = [];
   const server = createServer(async (request, response) => {
@@ -47,15 +47,15 @@ const PROGRAM = `
   const run = id ? resumeRun(found.catalog, host, id) : useSkill(found.catalog, host, { skill: "x", message: "Pay all." });
   console.log(JSON.stringify(await run));`;
 
-describe("a run that is written down in a file", () => {
-  it("[W-14] goes on after `kill -9` at steps of twenty, and does nothing again that was finished", {
+describe("a run with a journal in a file", () => {
+  it("[W-14] resumes after `kill -9` at a sample of twenty steps, and repeats no finished step", {
     timeout: 240_000,
   }, async () => {
     // The first two steps end with the third, before there is a request that a kill could wait for.
     const kills = sampleSteps(20, 5).map((step) => step + 2);
     let before = new Set<string>();
     let kill: () => void = () => {};
-    // Whoever is asked next, the model or the bank, sees whether the next step of the sample was finished, and ends the program then.
+    // The next request, to the model or the bank, shows whether the next step of the sample was finished, and ends the program then.
     const isOver = () => {
       const next = kills.find((step) => step > before.size);
       const hasFinished = next !== undefined && readdirOrNone(folder).length > 0 && finished().size >= next;
@@ -111,11 +111,11 @@ describe("a run that is written down in a file", () => {
     expect(result).toMatchObject({ stop: "answer", content: "All paid.", iterations: 11, usage: { inputTokens: 110 } });
     expect(new Set(bank.keys)).toEqual(new Set(Array.from({ length: 10 }, (_, n) => `${result?.run}:${n + 1}.1`)));
     expect(await found.runs.list()).toMatchObject([{ state: "ended", end: { stop: "answer", iterations: 11 } }]);
-    // What was in flight when it was killed is done again, and nothing else is.
+    // Only what was in flight at the kill is done again.
     expect(bank.keys.length - 10).toBeLessThan(lives);
   });
 
-  it("is done all the same where it cannot be written down, and says so", async () => {
+  it("continues when the journal cannot be written, and reports that", async () => {
     const { found, use } = await useScene({ skills: { x: {} }, turns: [() => "ok"] });
     const { writeFileSync } = await import("node:fs");
     writeFileSync(join(found.home, "runs"), "in the way");
@@ -125,10 +125,10 @@ describe("a run that is written down in a file", () => {
   });
 });
 
-describe.each(RUN_DRIVERS)("a run that is written down, with runs in %s", (driver) => {
+describe.each(RUN_DRIVERS)("a stored run, with runs in %s", (driver) => {
   const useScene = scenesOver(driver);
 
-  it("can be gone on with after it was interrupted or its model failed, and has ended when it has an answer", async () => {
+  it("can be resumed after an interruption or a model failure, and is ended once it has an answer", async () => {
     const { found, server } = await useScene({
       skills: { x: {} },
       config: "retries = 0\n",
@@ -156,7 +156,7 @@ describe.each(RUN_DRIVERS)("a run that is written down, with runs in %s", (drive
     });
   });
 
-  it("tells what happens once, also when it is gone on with, and keeps it", async () => {
+  it("emits and stores each event once, also after it is resumed", async () => {
     const { found } = await useScene({
       skills: { outer: {}, inner: {} },
       config: "retries = 0\n",
@@ -190,7 +190,7 @@ describe.each(RUN_DRIVERS)("a run that is written down, with runs in %s", (drive
     expect(eventsOf(kept, "run-ended").map(({ skill }) => skill)).toEqual(["inner", "outer", "outer"]);
   });
 
-  it("is stopped by whoever calls it off, from elsewhere", async () => {
+  it("stops when another process cancels it", async () => {
     const { found } = await useScene({
       skills: { x: {} },
       turns: [() => [{ tool: "bash", input: { command: "sleep 300" } }]],
@@ -201,7 +201,7 @@ describe.each(RUN_DRIVERS)("a run that is written down, with runs in %s", (drive
     expect((await found.runs.find((await run).run)).state).toBe("cancelled");
   });
 
-  it("is not written down when it was refused before it began", async () => {
+  it("is not stored when it was refused before it began", async () => {
     const { found, use } = await useScene({ skills: { x: { more: "required_tools: [teleport]\n" } }, turns: [] });
     expect((await use({ skill: "x" })).result.stop).toBe("refused");
     expect(await found.runs.list()).toEqual([]);

@@ -10,8 +10,8 @@ const server = (name: string, kind: string, more = "") =>
 
 afterEach(closeMcpServers);
 
-describe.each(["openai", "anthropic"] as const)("a run with tools of servers, by way of %s", (protocol) => {
-  it("calls them by names that the provider takes, and keeps ours", async () => {
+describe.each(["openai", "anthropic"] as const)("a run with MCP tools, over %s", (protocol) => {
+  it("calls them by names that the provider accepts, and keeps the original names", async () => {
     const { use, server: model } = await useScene({
       protocol,
       skills: { scout: { more: "allowed_tools: [look, web.send]\n" } },
@@ -30,8 +30,8 @@ describe.each(["openai", "anthropic"] as const)("a run with tools of servers, by
   });
 });
 
-describe("a run with tools of servers", () => {
-  it("asks before one that changes something, and not before one that only reads or that is named", async () => {
+describe("a run with MCP tools", () => {
+  it("asks for approval of a tool that changes something, but not of a read-only or listed one", async () => {
     const { use } = await useScene({
       skills: { scout: {} },
       config: server("web", "usual", 'auto_approve = ["add"]'),
@@ -57,7 +57,7 @@ describe("a run with tools of servers", () => {
     ]);
   });
 
-  it("goes on without a server that cannot be had, and says so", async () => {
+  it("continues without an unavailable server, and reports that", async () => {
     const { use } = await useScene({
       skills: { scout: {} },
       config: server("web", "dies"),
@@ -68,7 +68,7 @@ describe("a run with tools of servers", () => {
     expect(result.warnings).toMatchObject([{ code: "mcp-failed", message: expect.stringContaining("'web'") }]);
   });
 
-  it("is refused where a tool that its skill requires turns out to be nobody's", async () => {
+  it("is refused when no server has a tool that its skill requires", async () => {
     const { use } = await useScene({
       skills: { scout: { more: "required_tools: [teleport]\n" } },
       config: server("web", "usual"),

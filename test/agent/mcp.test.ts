@@ -21,7 +21,7 @@ afterEach(closeMcpServers);
 
 interface Place {
   host: Host;
-  /** What the servers heard of. */
+  /** Requests that the servers received. */
   log(): string[];
 }
 
@@ -61,8 +61,8 @@ function toolIn(tools: readonly Tool[], name: string): Tool {
   return tool;
 }
 
-describe("tools of a server that is a program", () => {
-  it("are named after it, say what they change, and are called", async () => {
+describe("tools of a stdio MCP server", () => {
+  it("are named after the server, declare their effects, and are called", async () => {
     const { tool } = await usual({ autoApprove: ["add"] });
     const look = tool("web.look");
     expect(look).toMatchObject({ description: "Looks.", category: "mcp", inputSchema: { required: ["text"] } });
@@ -77,12 +77,12 @@ describe("tools of a server that is a program", () => {
     expect(await look.execute({ text: "it" })).toEqual({ text: "looked at it", isError: false });
   });
 
-  it("can be taken back where the server says so", async () => {
+  it("can be removed when the server announces it", async () => {
     const { tool } = await usual();
     expect(await tool("web.add").effect?.({})).toMatchObject({ isReversible: true, what: "add" });
   });
 
-  it("get the environment that is configured and nothing else of ours, in no workspace", async () => {
+  it("get only the configured environment, outside any workspace", async () => {
     process.env["OUR_SECRET"] = "hush-hush";
     const { host } = place(
       { web: { env: new Map(Object.entries({ API_TOKEN: "env:REAL", PLAIN: "x" })) } },
@@ -98,7 +98,7 @@ describe("tools of a server that is a program", () => {
     expect(Object.keys(env)).not.toContain("VITEST");
   });
 
-  it("have their secrets hidden like all others", async () => {
+  it("have their secrets redacted like all others", async () => {
     const { host } = place(
       { web: { env: new Map([["API_TOKEN", "env:REAL"]]) }, far: { url: "http://x", token: "far-token" } },
       { REAL: "t0ken-value" },
@@ -113,13 +113,13 @@ describe("tools of a server that is a program", () => {
     expect(text).toMatch(/^<skill_output tool="web.say_env">/);
   });
 
-  it("are told the key that is the same for the same call", async () => {
+  it("receive an idempotency key that is the same for the same call", async () => {
     const { tool } = await usual();
     const { text } = await tool("web.say_meta").execute({}, { key: "run-1/call-2" });
     expect(JSON.parse(text)).toMatchObject({ "skillet/idempotency-key": "run-1/call-2" });
   });
 
-  it("say how far they are", async () => {
+  it("report progress", async () => {
     const { tool } = await usual();
     let said: string[] = [];
     // The client of the SDK drops progress that arrives in one piece with the answer, as it does on a busy machine.
@@ -133,7 +133,7 @@ describe("tools of a server that is a program", () => {
     expect(said[1]).not.toContain("\u{1b}");
   });
 
-  it("give texts, and name what is none", async () => {
+  it("return text, and name content that is not text", async () => {
     const { tool } = await usual();
     expect((await tool("web.parts").execute({})).text).toBe(
       [
@@ -145,12 +145,12 @@ describe("tools of a server that is a program", () => {
         "two",
       ].join("\n"),
     );
-    // Its sum is no text, as it promised: a model reads it all the same.
+    // Its sum is not text, as the schema promised: a model reads it all the same.
     expect(await tool("web.structured").execute({})).toEqual({ text: '{"sum":3}', isError: false });
     expect(await tool("web.fail").execute({})).toEqual({ text: "out of cake", isError: true, code: "failed" });
   });
 
-  it("are cancelled at the server when the run is interrupted", async () => {
+  it("are canceled at the server when the run is interrupted", async () => {
     const { tool, log } = await usual();
     const controller = new AbortController();
     const call = tool("web.wait").execute({}, { signal: controller.signal });
@@ -160,7 +160,7 @@ describe("tools of a server that is a program", () => {
     await expect.poll(log).toContain("cancelled");
   });
 
-  it("are given up when they take too long, and the server goes on", async () => {
+  it("are abandoned when they take too long, and the server keeps running", async () => {
     const run = async (seconds: number) => {
       const { host, log } = place({ web: { seconds } });
       const { tools } = await listMcpTools(host);
@@ -179,7 +179,7 @@ describe("tools of a server that is a program", () => {
     expect(started(log)).toHaveLength(1);
   });
 
-  it("fail when the server dies, with its last words, and it is started again for the next call", async () => {
+  it("fail when the server dies, with its last output, and the next call starts it again", async () => {
     const { host, log } = place({ web: { env: new Map([["API_TOKEN", "t0ken-value"]]) } });
     const { tools } = await listMcpTools(host);
     const died = await toolIn(tools, "web.exit").execute({});
@@ -192,9 +192,9 @@ describe("tools of a server that is a program", () => {
     expect(started(log())).toHaveLength(2);
   });
 
-  it("are not started more often than every second", async () => {
+  it("restart their server at most once a second", async () => {
     const { tool, log } = await usual();
-    // The third is started a second after the second, whenever that was.
+    // The third start happens a second after the second, whenever that was.
     let hasPassed = false;
     setTimeout(() => {
       hasPassed = true;
@@ -204,13 +204,13 @@ describe("tools of a server that is a program", () => {
     expect(started(log())).toHaveLength(3);
   });
 
-  it("end with an answer that is too large, and are there again", async () => {
+  it("fail for an answer that is too large, and then work again", async () => {
     const { tool } = await usual();
     expect(await tool("web.large").execute({})).toMatchObject({ isError: true, code: "mcp-failed" });
     expect(await tool("web.look").execute({ text: "it" })).toMatchObject({ isError: false });
   });
 
-  it("are listed anew when the server says that they changed", async () => {
+  it("are listed again when the server announces a change", async () => {
     const { host, tool, log } = await usual();
     await listMcpTools(host);
     expect(log().filter((line) => line === "list")).toHaveLength(1);
@@ -219,8 +219,8 @@ describe("tools of a server that is a program", () => {
   });
 });
 
-describe("servers", () => {
-  it("are started once, side by side, and shared by all that are configured alike", async () => {
+describe("MCP servers", () => {
+  it("are started once, in parallel, and shared by all with the same configuration", async () => {
     const { host, log } = place({ a: {}, b: {}, c: {} });
     const again: Host = { ...host, settings: { ...host.settings, mcp: new Map([...host.settings.mcp]) } };
     const [first, second] = await Promise.all([listMcpTools(host), listMcpTools(again)]);
@@ -229,14 +229,14 @@ describe("servers", () => {
     expect(started(log())).toHaveLength(3);
   });
 
-  it("are not started when nobody wants them, or they are switched off", async () => {
+  it("are not started when they are unused or disabled", async () => {
     const { host, log } = place({ a: {}, b: { enabled: false } });
     const { tools } = await listMcpTools(host, (name) => name !== "a");
     expect(tools).toEqual([]);
     expect(log()).toEqual([]);
   });
 
-  it("do not keep the process that used them, and end with it", async () => {
+  it("do not keep their process alive, and end with it", async () => {
     const { url } = await mcpOverHttp();
     const { host, log } = place({ a: {}, far: { url } });
     const { stdout, stderr } = await inProcess(
@@ -271,7 +271,7 @@ describe("servers", () => {
     await expect.poll(() => isRunning(pid)).toBe(false);
   });
 
-  it("that are modern only, talk much besides, or have no tools, are understood", async () => {
+  it("that only support the new protocol, print other output, or have no tools, are understood", async () => {
     const { host } = place({ new: { kind: "modern" }, chatty: { kind: "chatty" }, none: { kind: "none" } });
     const { tools, problems } = await listMcpTools(host);
     expect(problems).toEqual([]);
@@ -280,7 +280,7 @@ describe("servers", () => {
       expect(await toolIn(tools, name).execute({ text: "it" })).toMatchObject({ text: "looked at it" });
   });
 
-  it("that cannot be used are a problem that says what to do, and the others are there", async () => {
+  it("that cannot be used are a problem with a fix, and the others work", async () => {
     const { host, log } = place(
       {
         dies: { kind: "dies", env: new Map([["API_TOKEN", "the key"]]) },
@@ -318,7 +318,7 @@ describe("servers", () => {
     await expect.poll(() => pids.filter(isRunning)).toEqual([]);
   });
 
-  it("that could not be had are not waited for again at once", async () => {
+  it("that were unavailable are not tried again at once", async () => {
     const { host, log } = place({ dies: { kind: "dies" } });
     await listMcpTools(host);
     const { problems } = await listMcpTools(host);
@@ -326,7 +326,7 @@ describe("servers", () => {
     expect(started(log())).toHaveLength(1);
   });
 
-  it("are waited for no longer than the run lasts", async () => {
+  it("are awaited no longer than the run lasts", async () => {
     const { host } = place({ silent: { kind: "silent" } });
     expect(await listMcpTools(host, undefined, { signal: AbortSignal.timeout(200) })).toEqual({
       tools: [],
@@ -335,7 +335,7 @@ describe("servers", () => {
     await closeMcpServers();
   });
 
-  it("with odd names of tools have them under names that can be written", async () => {
+  it("with odd tool names get valid names for them", async () => {
     const { host } = place({ odd: { kind: "illegal" } });
     const { tools } = await listMcpTools(host);
     expect(tools.map(({ name }) => name)).toEqual([
@@ -349,7 +349,7 @@ describe("servers", () => {
     expect(JSON.stringify(tools[0])).not.toMatch(/[\u{200b}\u{202e}]|<system>/u);
   });
 
-  it("with more tools than anybody reads give the first, or those that are named", async () => {
+  it("with too many tools provide the first ones, or those that are listed", async () => {
     const { host } = place({ many: { kind: "many" }, few: { kind: "many", tools: ["tool7", "tool999", "tool1000"] } });
     const { tools, problems } = await listMcpTools(host);
     expect(tools.filter(({ name }) => name.startsWith("many."))).toHaveLength(128);
@@ -375,7 +375,7 @@ describe("servers", () => {
     expect(problems).toMatchObject([{ code: "mcp-tool-schema", message: expect.stringContaining("Tool 'big'") }]);
   });
 
-  it("say how they are, for whoever asks", async () => {
+  it("report their status to listeners", async () => {
     const { host } = place({ a: {}, dies: { kind: "dies" }, off: { enabled: false } });
     expect(await checkMcpServers(host)).toMatchObject([
       { name: "a", isEnabled: true, problems: [], tools: expect.arrayContaining(["a.look"]) },
@@ -388,8 +388,8 @@ describe("servers", () => {
 describe.each([
   ["of both eras", {}],
   ["of the newer era only", { legacy: "reject" }],
-] as const)("tools of a server at an address, %s", (_, options) => {
-  it("are found and called, with the token", async () => {
+] as const)("tools of an HTTP MCP server, %s", (_, options) => {
+  it("are found and called with the token", async () => {
     const { url, requests } = await mcpOverHttp({ token: "s3cret", ...options });
     const { host } = place({ far: { url, token: "env:TOKEN" } }, { TOKEN: "s3cret" });
     const { tools, problems } = await listMcpTools(host);
@@ -401,7 +401,7 @@ describe.each([
     expect(requests).not.toContain("GET");
   });
 
-  it("are a problem without it, and are never sent elsewhere", async () => {
+  it("are a problem without the token, which is never sent to another address", async () => {
     const { url } = await mcpOverHttp({ token: "s3cret", ...options });
     const { host } = place({ far: { url } });
     const { tools, problems } = await listMcpTools(host);
@@ -424,7 +424,7 @@ describe.each([
     expect(requests.length).toBeGreaterThan(length + 1);
   });
 
-  it("fail when nobody is there any more", async () => {
+  it("fail when the server is gone", async () => {
     const { url, stop } = await mcpOverHttp(options);
     const { tools } = await listMcpTools(place({ far: { url } }).host);
     stop();
@@ -437,7 +437,7 @@ describe.each([
     expect(await call()).toEqual({ isError: true, code: "mcp-failed", text: again });
   });
 
-  it("are bounded, say how far they are, and can be interrupted", async () => {
+  it("are bounded, report progress, and can be interrupted", async () => {
     const { url } = await mcpOverHttp(options);
     const { tools } = await listMcpTools(place({ far: { url, seconds: 5 } }).host);
     expect(await toolIn(tools, "far.large").execute({})).toMatchObject({ isError: true });
@@ -449,7 +449,7 @@ describe.each([
   });
 });
 
-/** Runs a script in a process of its own that has this host. */
+/** Runs a script in its own process that has this host. */
 function inProcess({ settings, home }: Host, script: string) {
   const servers = [...settings.mcp].map(([name, one]) => [name, { ...one, env: [...one.env] }]);
   const head = `
@@ -462,12 +462,12 @@ function inProcess({ settings, home }: Host, script: string) {
   });
 }
 
-/** The numbers of the processes that were. */
+/** Returns the pids of the processes so far. */
 function started(log: readonly string[]): number[] {
   return log.flatMap((line) => (line.startsWith("start ") ? Number(line.slice("start ".length)) : []));
 }
 
-/** One that has ended and that nobody asked about yet is not. */
+/** A zombie, which ended but was not reaped yet, does not count. */
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -8,7 +8,7 @@ import { skillText } from "../support/folder.ts";
 
 const NODE = "Error [ERR_MODULE_NOT_FOUND]: Cannot find package";
 
-/** What programs print on a real machine, and the command that follows. */
+/** What programs print on a real machine, and the command that the hint names. */
 const PRINTED: readonly (readonly [stderr: string, command: string | undefined])[] = [
   ["Traceback:\nModuleNotFoundError: No module named 'pypdf'\n", "skills.x.python pypdf"],
   ["ModuleNotFoundError: No module named 'PIL'", "skills.x.python pillow"],
@@ -54,7 +54,7 @@ describe("a hint for a missing package", () => {
     expect(await hint(pypdf, "bubblewrap", 0)).toBeUndefined();
   });
 
-  it("[S-45] keeps what the skill is given already, and proposes the versions that its own files list", async () => {
+  it("[S-45] keeps configured packages, and proposes the versions that the skill's files list", async () => {
     const found = await discoverIn({
       "home/.skillet/skills/x/SKILL.md": skillText("x"),
       "home/.skillet/skills/x/requirements.txt":
@@ -73,7 +73,7 @@ describe("a hint for a missing package", () => {
     expect(await hint("requests"), "it is given").toBeUndefined();
   });
 
-  it("[S-45] is in the result of a script, for people and as JSON, and in that of a command in a run", async () => {
+  it("[S-45] is in the result of a script, as text and JSON, and in that of a command in a run", async () => {
     const files = {
       "home/.skillet/skills/x/SKILL.md": skillText("x"),
       "home/.skillet/skills/x/scripts/a.py": "import pypdf_is_not_here\n",
@@ -138,7 +138,7 @@ describe("packages in the configuration", () => {
     expect(found.settings.skills.get("x")).not.toHaveProperty("python");
   });
 
-  it("[S-45] are proposed by `show` and `packages build` where files of the skill list them, and not installed", async () => {
+  it("[S-45] are proposed by `show` and `packages build` when files of the skill list them, and not installed", async () => {
     const { root } = await discoverIn({
       "home/.skillet/skills/x/SKILL.md": skillText("x"),
       "home/.skillet/skills/x/scripts/package.json":

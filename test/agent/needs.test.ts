@@ -23,7 +23,7 @@ const looking = (name: string) =>
 describe("required tools", () => {
   const needing = (...tools: string[]) => sketch("x", { more: { required_tools: tools } });
 
-  it("[W-10][W-23] are all checked before a use, each named as the skill names it", () => {
+  it("[W-10][W-23] are all checked before a use, each with the skill's own name for it", () => {
     const skill = needing("bash", "teleport", "Levitate(high)");
     expect(findDenials(skill, HOST, "use")).toMatchObject([
       { code: "missing-tool", kind: "setup", message: "Skill requires tool 'teleport' which is not available" },
@@ -40,13 +40,13 @@ describe("required tools", () => {
     ).toEqual([]);
   });
 
-  it("[W-10] are known by what other clients call them", () => {
+  it("[W-10] are known by the names that other clients use", () => {
     for (const name of ["Bash", "Bash(git:*)", "Read", "Write", "Edit", "Glob", "Grep", "bash", "use_skill", "*"])
       expect(canProvideTool(name, HOST, needing(name)), name).toBe(true);
     expect(canProvideTool("WebSearch", HOST, needing("WebSearch"))).toBe(false);
   });
 
-  it("[W-10] are those that are built in only where the host offers them and nobody switched them off", () => {
+  it("[W-10] include built-in tools only if the host offers them and they are not disabled", () => {
     const off: Host = { settings: { ...DEFAULT_SETTINGS, tools: { disabled: ["Bash"], dynamicCommands: false } } };
     expect(findDenials(needing("bash"), off, "use")).toMatchObject([
       { code: "missing-tool", fix: "remove it from disabled under [tools] in config.toml" },
@@ -59,7 +59,7 @@ describe("required tools", () => {
     expect(canProvideTool("bash", { ...off, tools: [looking("bash")] }, needing("bash")), "nobody gets it").toBe(false);
   });
 
-  it("[W-10] are the web only where something can be reached", () => {
+  it("[W-10] include web tools only if a host is reachable", () => {
     const skill = needing("WebFetch");
     expect(findDenials(skill, HOST, "use")).toMatchObject([
       { code: "missing-tool", fix: expect.stringContaining("network = [") },
@@ -71,7 +71,7 @@ describe("required tools", () => {
     expect(findDenials(skill, { settings: forAll }, "use")).toEqual([]);
   });
 
-  it("[W-10] may be those of a server, as far as its configuration says", () => {
+  it("[W-10] can belong to an MCP server, as far as its configuration allows", () => {
     const env = new Map<string, string>();
     const host = (mcp: Record<string, object>): Host => ({
       settings: {
@@ -95,7 +95,7 @@ describe("required tools", () => {
     ]);
   });
 
-  it("[S-34] that are missing leave a skill out of what is available, with the reason in `list --all`", async () => {
+  it("[S-34] that are missing make a skill unavailable, with the reason in `list --all`", async () => {
     const HOME = temporaryFolder({
       ".skillet/skills/odd/SKILL.md": skillText("odd", { more: "required-tools: [teleport]\n" }),
     });
@@ -109,7 +109,7 @@ describe("required tools", () => {
 describe("capabilities", () => {
   const skill = sketch("mailer", { more: { capabilities: ["gog.email", "gog.calendar", "acme.fax"] } });
 
-  it("[S-23] that nobody serves stop a use and a run, named all at once, with the tables to configure", () => {
+  it("[S-23] without a provider stop a use and a run, all in one message, with the tables to configure", () => {
     for (const purpose of ["run", "use"] as const) {
       const [denial, ...more] = findDenials(skill, HOST, purpose);
       expect(more).toEqual([]);
@@ -130,7 +130,7 @@ describe("capabilities", () => {
     expect(findUnavailability(skill, HOST), "it is listed: the user can set it up").toBeUndefined();
   });
 
-  it("[S-23] are asked for with the caller, and only what is not there for that one is missing", () => {
+  it("[S-23] are checked for the caller, and only those missing for this caller are reported", () => {
     const seen: unknown[] = [];
     const caller = { userId: "u", chatType: "private" };
     const isVisible = (id: string, whose: unknown) => {
@@ -151,7 +151,7 @@ describe("capabilities", () => {
     expect(findDenials(skill, { ...HOST, capabilities: all }, "use")).toEqual([]);
   });
 
-  it("[S-23] are there in private chats only, unless the operator names others, and never for nobody", () => {
+  it("[S-23] are available in private chats only, unless the operator lists others, and never without a known chat", () => {
     const settings = { ...DEFAULT_SETTINGS, providers: new Map([["acme", { command: ["x"], chatTypes: ["group"] }]]) };
     const { isVisible } = createCapabilities({
       settings,
@@ -167,7 +167,7 @@ describe("capabilities", () => {
     expect(isVisible("other.thing", { chatType: "private" })).toBe(false);
   });
 
-  it("[S-21] are served by nobody where the operator switched their provider off, whatever a skill's own table says", () => {
+  it("[S-21] are not served when the operator disabled their provider, even if the skill has its own table", () => {
     const own = { variables: new Map(), provider: { namespace: "gog", command: ["x"] } };
     const settings = { ...DEFAULT_SETTINGS, skills: new Map([["mailer", own]]) };
     const off = { ...settings, providers: new Map([["gog", { enabled: false }]]) };
@@ -176,7 +176,7 @@ describe("capabilities", () => {
     expect(open(off).findProvider("gog.email", skill)).toBeUndefined();
   });
 
-  it("[Q-19] that the operator has not given to the skill stop it, with the command that gives them", () => {
+  it("[Q-19] that the operator has not granted stop the skill, with the command that grants them", () => {
     const providers = ["gog", "acme"].map(idleProvider);
     const skills = new Map([["mailer", { variables: new Map(), capabilities: ["gog.*"] }]]);
     const settings = { ...DEFAULT_SETTINGS, skills };
@@ -196,12 +196,12 @@ describe("capabilities", () => {
   });
 });
 
-describe("what a skill requires as other clients write it", () => {
+describe("requirements in the syntax of other clients", () => {
   const system = createSystemInfo(DEFAULT_SETTINGS.sandbox);
   const host: Host = { settings: DEFAULT_SETTINGS, system };
   const openclaw = (requires: unknown) => sketch("x", { more: { metadata: { openclaw: { requires } } } });
 
-  it("[X-05] are programs that this machine has, else what to install", () => {
+  it("[X-05] can be programs on this machine, with a hint to install a missing one", () => {
     const skill = openclaw({ bins: ["sh", "no-such-program", "nor-this"], anyBins: ["neither", "nor"] });
     for (const purpose of ["run", "use"] as const) {
       expect(findDenials(skill, host, purpose)).toMatchObject([
@@ -227,7 +227,7 @@ describe("what a skill requires as other clients write it", () => {
     ]);
   });
 
-  it("[X-05] are not judged where a sandbox has programs of its own, or packages bring them", () => {
+  it("[X-05] are not checked when a sandbox has its own programs, or packages provide them", () => {
     const skill = openclaw({ bins: ["no-such-program"] });
     expect(findDenials(skill, { ...host, sandbox: createNoSandbox() }, "run")).toEqual([]);
     expect(findDenials(skill, { ...host, system: { ...system, programs: "own" } }, "run")).toEqual([]);
@@ -238,7 +238,7 @@ describe("what a skill requires as other clients write it", () => {
     expect(findDenials(openclaw({ bins: ["node", "uv", "uvx"] }), host, "run"), "a sandbox has them").toEqual([]);
   });
 
-  it("[X-05] are variables, beside those under `env`, once each", () => {
+  it("[X-05] can be variables, together with those under `env`, each once", () => {
     const skill = sketch("x", {
       more: {
         env: ["A", "B"],
@@ -251,7 +251,7 @@ describe("what a skill requires as other clients write it", () => {
     ]);
   });
 
-  it("[S-06] are named with the command that sets each, then with key, section and file", () => {
+  it("[S-06] name the command that sets each variable, then key, section and file", () => {
     const fixOf = (name: string, more: Partial<Host> = {}) =>
       formatFix(findDenials(sketch(name, { more: { env: ["A", "B"] } }), { ...HOST, ...more }, "use")[0] ?? {});
     const said = `run: skillet config set skills.x.A; skillet config set skills.x.B
@@ -264,7 +264,7 @@ or add to ~/.skillet/config.toml:
     expect(fixOf("x", { home: "/srv/skillet", env: { HOME: "/home/me" } })).toContain("to /srv/skillet/config.toml:");
   });
 
-  it("[X-05] are systems", () => {
+  it("[X-05] can be operating systems", () => {
     const denial = findUnavailability(openclaw({ os: ["macos"] }), {
       ...host,
       system: { ...system, platform: "linux" },
@@ -282,12 +282,12 @@ or add to ~/.skillet/config.toml:
     ["a text", "everything"],
     ["a list", ["bins"]],
     ["names of objects' own", { ["__proto__"]: { bins: ["x"] }, constructor: { bins: ["x"] } }],
-  ])("[X-05] are left aside when they are %s", (_, requires) => {
+  ])("[X-05] are ignored when they are %s", (_, requires) => {
     expect(findDenials(openclaw(requires), host, "use")).toEqual([]);
     expect(listDeclaredVariables(openclaw(requires))).toEqual([]);
   });
 
-  it("[X-05] hold for skills in files, whatever else is asked", async () => {
+  it("[X-05] apply to skills in files even if nothing else is required", async () => {
     const found = await discoverIn({
       "home/.skillet/skills/a/SKILL.md": skillText("a", {
         more: 'metadata: {"openclaw": {"requires": {"bins": ["no-such-program"], "env": ["SOME_KEY"]}}}\n',
@@ -300,7 +300,7 @@ or add to ~/.skillet/config.toml:
   });
 });
 
-describe("a skill that asks nothing", () => {
+describe("a skill without requirements", () => {
   it.each([
     ["sensitive: true", "chat-type"],
     ["access:\n  chat_types: [group]", "chat-type"],
@@ -310,7 +310,7 @@ describe("a skill that asks nothing", () => {
     ["env: [KEY]", "missing-variable"],
     ["metadata:\n  requires:\n    env: [KEY]", "missing-variable"],
     ["metadata:\n  openclaw:\n    os: [plan9]", "unsupported-os"],
-  ])("is told from one that says %s without reading its manifest", async (more, code) => {
+  ])("is distinguished from one with %s without parsing its manifest", async (more, code) => {
     const found = await discoverIn({
       "home/.skillet/skills/asks/SKILL.md": skillText("asks", { more: `${more}\n` }),
       "home/.skillet/skills/plain/SKILL.md": skillText("plain", {

@@ -34,7 +34,7 @@ for url in sys.argv[1:]:
 `;
 
 describe("the network of a script", () => {
-  it("[Q-14] is what the operator opened for its skill, and nothing beside it", async () => {
+  it("[Q-14] reaches only the hosts that the operator allowed for its skill", async () => {
     const open = await listening(() => ({ text: "hello" }));
     const closed = await listening(() => ({ text: "secret" }));
     const found = await scene(PYTHON, `[skills.x]\nnetwork = ["127.0.0.1:${open.port}"]\n`);
@@ -44,7 +44,7 @@ describe("the network of a script", () => {
     expect(closed.asked).toEqual([]);
   });
 
-  it("[Q-14] does not reach where an answer leads", async () => {
+  it("[Q-14] does not follow a redirect to another host", async () => {
     const closed = await listening(() => ({ text: "secret" }));
     const open = await listening(() => ({ status: 302, location: `http://127.0.0.1:${closed.port}/` }));
     const found = await scene(PYTHON, `[sandbox]\nnetwork = ["127.0.0.1:${open.port}"]\n`);
@@ -57,7 +57,7 @@ describe("the network of a script", () => {
     });
   });
 
-  it("[Q-14] is not there without a word of the operator's, for Node, curl and Python", async () => {
+  it("[Q-14] is disabled without the operator's permission, for Node, curl and Python", async () => {
     const server = await listening(() => ({ text: "secret" }));
     const url = `http://127.0.0.1:${server.port}/`;
     const script = `python3 -c "import urllib.request; urllib.request.urlopen('${url}', timeout=3)" 2>/dev/null && echo python
@@ -69,7 +69,7 @@ echo end`;
     expect({ stdout, asked: server.asked }).toEqual({ stdout: "end\n", asked: [] });
   });
 
-  it("[Q-14] of localhost by name is refused, since a name can stand for anything", async () => {
+  it("[Q-14] refuses localhost by name, since a name can resolve to anything", async () => {
     const server = await listening(() => ({ text: "secret" }));
     const found = await scene(PYTHON, `[skills.x]\nnetwork = ["localhost:${server.port}"]\n`);
     const args = [`http://localhost:${server.port}/`];
@@ -77,7 +77,7 @@ echo end`;
     expect({ stdout, asked: server.asked }).toEqual({ stdout: "refused\n", asked: [] });
   });
 
-  it.each(["*.example.com:443", "https://example.com:443", "0x7f.1:80"])("refuses to open %j", async (entry) => {
+  it.each(["*.example.com:443", "https://example.com:443", "0x7f.1:80"])("refuses to allow %j", async (entry) => {
     const found = await scene(PYTHON, `[skills.x]\nnetwork = ["${entry}"]\n`);
     const { refusals } = await runScript(found, { skill: found.skill("x"), script: "go" });
     const isSaidByConfiguration = found.configuration.diagnostics.some(({ code }) => code === "config-type");

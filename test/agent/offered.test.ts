@@ -46,8 +46,8 @@ const FILES = {
 };
 const GONE = /other-system|other-tools|switched-off/;
 
-describe("skills that are unavailable here", () => {
-  it("[S-34] are in no list, shortlist, search and full text of a session", async () => {
+describe("unavailable skills", () => {
+  it("[S-34] are in no list, shortlist, search or full text of a session", async () => {
     const found = await discoverIn(FILES, { SKILLS_DIR: temporaryFolder() });
     const session = openSession(found.catalog, found);
     for (const query of ["a ship needs a berth", "berth", "list skills", "hello"]) {
@@ -73,14 +73,14 @@ describe("skills that are unavailable here", () => {
     expect(skills).toEqual(["harbor"]);
   });
 
-  it("[S-34] can still be called by a person whose text nothing stops, and never when disabled", async () => {
+  it("[S-34] can still be called by a user if only their text is blocked, and never when disabled", async () => {
     const found = await discoverIn(FILES, { SKILLS_DIR: temporaryFolder() });
     const session = openSession(found.catalog, found);
     expect((await session.disclose("/other-system now")).suffix).toContain("Berth it there.");
     expect((await session.disclose("/switched-off now")).text).not.toMatch(GONE);
   });
 
-  it("[S-34] are in no instructions of the AI SDK", async () => {
+  it("[S-34] are not in the instructions of the AI SDK", async () => {
     const found = await discoverIn(FILES, { SKILLS_DIR: temporaryFolder() });
     const skills = await createSkillToolset(openSession(found.catalog, found));
     const { instructions, prompt } = await skills.promptFor("find a berth in the harbor for our ship");
@@ -91,7 +91,7 @@ describe("skills that are unavailable here", () => {
   });
 
   it.each(ERAS)(
-    "[S-34] are neither instructions, prompts, resources nor found for an MCP client of %s",
+    "[S-34] are not in instructions, prompts, resources or search results of an MCP client of %s",
     async (era) => {
       const scene = await discoverIn(FILES, { SKILLS_DIR: temporaryFolder() });
       const { client, call } = await connectTo(servingOf(scene), { era });
@@ -105,7 +105,7 @@ describe("skills that are unavailable here", () => {
     },
   );
 
-  it("[S-34] are shown to people by `list --all`, with the reason, and by `explain`", async () => {
+  it("[S-34] are shown by `list --all`, with the reason, and by `explain`", async () => {
     const cwd = temporaryFolder(
       Object.fromEntries(Object.entries(FILES).map(([path, text]) => [path.replace("home/.skillet/", ""), text])),
     );
@@ -120,7 +120,7 @@ describe("skills that are unavailable here", () => {
     expect(told).not.toMatch(/other-system|other-tools/);
   });
 
-  it("are visible to a program that says so itself", async () => {
+  it("are visible to a program that asks for them", async () => {
     const found = await discoverIn(FILES, { SKILLS_DIR: temporaryFolder() });
     const isVisible = ({ name }: { name: string }) => name !== "other-system";
     expect((await disclose(found.catalog, "hello", { isVisible })).prefix).not.toContain("other-system");

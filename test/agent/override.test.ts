@@ -25,8 +25,8 @@ const template = promptTemplate({
   ],
 });
 
-describe("other texts for a prompt", () => {
-  it("[N-01, N-23] stand in the place of a section's own, by its dotted key", () => {
+describe("overridden texts of a prompt", () => {
+  it("replace a section's own texts, by its dotted key", () => {
     const { text, tools } = template
       .bind({ who: "Ada" } as never, {
         overrides: {
@@ -45,7 +45,7 @@ describe("other texts for a prompt", () => {
     expect(template.bind().render().text).toContain("Old.");
   });
 
-  it("[N-05] are those of the SKILL.md too", () => {
+  it("[N-05] replace those of the SKILL.md too", () => {
     const prompt = template.bind({}, { overrides: { "skills.native": { template: "New native." } } });
     expect((prompt.skills()[0] as SkillSection).toSkillMd()).toMatch(/\n\nNew native\.\n$/);
   });
@@ -67,7 +67,7 @@ describe("other texts for a prompt", () => {
     expect(error.fix).toContain(fix);
   });
 
-  it("[N-23] are refused for a reference, and for all in a section of skills that says so", () => {
+  it("[N-23] are refused for a reference, and for all references in a section of skills that sets that", () => {
     const folder = temporaryFolder({ "SKILL.md": skillText("on-disk") });
     const off = skillRef({ path: join(folder, "gone"), enabled: () => false });
     const native = skill({ name: "native", description: "d", title: "N", template: "x", children: [inner] });
@@ -89,7 +89,7 @@ describe("other texts for a prompt", () => {
       });
   });
 
-  it("change nothing where they say nothing", () => {
+  it("change nothing when they are empty", () => {
     const overrides = { task: { template: undefined, summary: undefined } } as never;
     expect(template.bind({}, { overrides }).render().text).toBe(template.bind().render().text);
   });

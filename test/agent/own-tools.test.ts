@@ -18,11 +18,11 @@ const says = (word: string) => `#!/bin/sh\necho "${word} $1"\n`;
 
 interface Written {
   more?: string;
-  /** The rest of its folder. */
+  /** The remaining parts of its folder. */
   files?: Record<string, string>;
 }
 
-/** Skills in a folder, trusted unless that is the workspace's. */
+/** Creates skills in a folder, trusted unless it is the workspace's. */
 function filesOf(skills: Record<string, Written>, folder = HOME): Record<string, string> {
   return Object.fromEntries(
     Object.entries(skills).flatMap(([name, { more = "", files = {} }]) => [
@@ -54,8 +54,8 @@ const names = (session: Session) => brought(session).map(({ name }) => name);
 const named = (session: Session, name: string) => session.tools.find((tool) => tool.name === name) as Tool;
 const one = { "toolsets/index.ts": toolsetOf({ one: 'return "one of a toolset";' }) };
 
-describe("what a loaded skill brings, where it brings all it has", () => {
-  it("[P-25] is its toolset's tools, its scripts and itself, while it is loaded", async () => {
+describe("own tools of a loaded skill", () => {
+  it("[P-25] include its toolset's tools, its scripts and itself, while it is loaded", async () => {
     const { session } = await opened(
       filesOf({ mail: { more: TOOLSET, files: { ...one, "scripts/count.sh": says("counted") } } }),
     );
@@ -73,7 +73,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect((await session.call("mail.count", {})).code).toBe("tool-unknown");
   });
 
-  it("[P-25] is only its toolsets' tools where nothing else is asked for", async () => {
+  it("[P-25] are only its toolset's tools by default", async () => {
     const { session } = await opened(
       filesOf({ mail: { more: TOOLSET, files: { ...one, "scripts/count.sh": says("counted") } } }),
       { provides: "toolsets" },
@@ -82,7 +82,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect(names(session)).toEqual(["mail.one"]);
   });
 
-  it("[P-25] tells scripts of one name apart by their folders", async () => {
+  it("[P-25] distinguish scripts with the same name by their folders", async () => {
     const { session } = await opened(
       filesOf({
         x: { files: { "scripts/a/do.sh": says("a"), "scripts/b/do.sh": says("b"), "scripts/do.py": "print('py')\n" } },
@@ -99,7 +99,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     ["folders that are written alike", ["scripts/a.b/do.sh", "scripts/a_b/do.sh"]],
     ["folders of other letters", ["scripts/é/do.sh", "scripts/ü/do.sh"]],
     ["a name that another's path makes", ["scripts/a/do.sh", "scripts/b/do.sh", "scripts/a_do_sh.sh"]],
-  ])("[P-25] tells scripts apart in %s", async (_, paths) => {
+  ])("[P-25] distinguish scripts in %s", async (_, paths) => {
     const files = Object.fromEntries(paths.map((path) => [path, says(path)]));
     const { session } = await opened(filesOf({ x: { files } }), { allowsSubAgents: false });
     await session.load("x");
@@ -112,7 +112,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
       ).toHaveLength(1);
   });
 
-  it("[P-25] has names that a model can call, and says nothing hidden, whatever a script is called", async () => {
+  it("[P-25] have names that a model can call, and show no hidden characters of script names", async () => {
     const odd = [
       "my script.sh",
       "ünï.sh",
@@ -125,7 +125,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     const { session } = await opened(filesOf({ x: { files } }), { allowsSubAgents: false });
     const { text } = await session.load("x");
     const tools = brought(session);
-    // What begins with `_` is no script.
+    // A name that begins with `_` is not a script.
     expect(tools.length).toBe(odd.length - 1);
     for (const { name, description } of tools) {
       expect(formatWireName(name)).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
@@ -136,7 +136,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect((await session.call("nothing", {})).text).not.toMatch(/[\u202e\n]/);
   });
 
-  it("[P-25] is the toolset's tool where a script has the same name", async () => {
+  it("[P-25] call the toolset's tool when a script has the same name", async () => {
     const files = { ...one, "scripts/one.sh": says("script") };
     const { session } = await opened(filesOf({ x: { more: TOOLSET, files } }));
     const { text } = await session.load("x");
@@ -145,7 +145,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect((await session.call("x.one", {})).text).toContain("one of a toolset");
   });
 
-  it("[P-25] is the script where one is called run, and the toolset's tool before both", async () => {
+  it("[P-25] call the script named run before the skill itself, and the toolset's tool before both", async () => {
     const script = { "scripts/run.sh": says("the script") };
     const { session } = await opened(
       filesOf({
@@ -162,7 +162,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect((await session.call("both.run", {})).text).toContain("the tool");
   });
 
-  it("[P-25] never calls one skill's tool for another's, where their names come out the same", async () => {
+  it("[P-25] never call the tool of another skill whose normalized name is the same", async () => {
     const { session } = await opened(
       filesOf({
         a: { files: { "scripts/b.c.sh": says("of a") } },
@@ -177,7 +177,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
       expect((await session.call(tool.name, {})).text).toContain(`of ${tool.owner?.name} `);
   });
 
-  it("[P-25] is nothing that is run, of a skill that nobody has trusted, until somebody does", async () => {
+  it("[P-25] run no code of an untrusted skill until it is trusted", async () => {
     const { session, scene } = await opened(
       filesOf({ x: { more: TOOLSET, files: { ...one, "scripts/count.sh": says("counted") } } }, "skills"),
     );
@@ -191,7 +191,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect((await session.call("x.count", { args: ["2"] })).text).toContain("counted 2");
   });
 
-  it("[P-25] is nothing where nothing is run, and not itself where nothing is handed over", async () => {
+  it("[P-25] exclude scripts when scripts cannot run, and the skill itself when it cannot be delegated to", async () => {
     const files = filesOf({ x: { more: TOOLSET, files: { ...one, "scripts/count.sh": says("counted") } } });
     const reading = (await opened(files, { isReadOnly: true })).session;
     expect((await reading.load("x")).text).not.toContain("It brought");
@@ -202,7 +202,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect(names(alone)).toEqual(["x.one", "x.count"]);
   });
 
-  it("[P-25] is not itself where a model may not use it, though a person loaded it", async () => {
+  it("[P-25] exclude the skill itself when a model may not use it, even if a user loaded it", async () => {
     const { session } = await opened(
       filesOf({ x: { more: "disable-model-invocation: true\n", files: { "scripts/count.sh": says("counted") } } }),
     );
@@ -216,7 +216,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
   it.each([
     ["all of them", {}, ["z.count", "z.run", "a.one", "a.run", "m.run"]],
     ["only what is theirs", { allowsSubAgents: false }, ["z.count", "a.one"]],
-  ])("[P-25] stands together for each skill, in the order in which they were loaded: %s", async (_, options, order) => {
+  ])("[P-25] are grouped by skill, in the order of loading: %s", async (_, options, order) => {
     const { session } = await opened(
       filesOf({ a: { more: TOOLSET, files: one }, m: {}, z: { files: { "scripts/count.sh": says("counted") } } }),
       options,
@@ -225,7 +225,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect(names(session)).toEqual(order);
   });
 
-  it("[P-25] is there again in the next session of a conversation", async () => {
+  it("[P-25] return in the next session of a conversation", async () => {
     const { session, scene } = await opened(
       filesOf({ x: { more: TOOLSET, files: { ...one, "scripts/count.sh": says("counted") } } }),
     );
@@ -236,7 +236,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect(names(next)).toEqual(["x.one", "x.count", "x.run"]);
   });
 
-  it("[P-18] is nothing of a skill that is unloaded while it is being loaded", async () => {
+  it("[P-18] are not added for a skill that is unloaded while it is loading", async () => {
     const { session } = await opened(filesOf({ x: { more: TOOLSET, files: one } }));
     const loading = session.load("x");
     while (!session.unload("x")) await null;
@@ -250,7 +250,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect(names(session)).toContain("x.one");
   });
 
-  it("is not what the configuration switches off", async () => {
+  it("exclude what the configuration disables", async () => {
     const { session } = await opened({
       ...filesOf({ x: { files: { "scripts/count.sh": says("counted") } } }),
       "home/.skillet/config.toml": '[tools]\ndisabled = ["x.count"]\n',
@@ -260,7 +260,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect((await session.call("x.count", {})).code).toBe("tool-blocked");
   });
 
-  it("is no script and no sub-agent where the tool that runs them is switched off", async () => {
+  it("exclude scripts and sub-agents when the tool that runs them is disabled", async () => {
     const files = filesOf({ x: { files: { "scripts/count.sh": says("counted") } } });
     const left = async (disabled: string) => {
       const config = { "home/.skillet/config.toml": `[tools]\ndisabled = ["${disabled}"]\n` };
@@ -272,7 +272,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect(await left("use_skill")).toEqual(["x.count"]);
   });
 
-  it("[P-25] is of the copy that was loaded, where a nearer one has its name", async () => {
+  it("[P-25] belong to the loaded copy, even if a nearer copy has its name", async () => {
     const { session } = await opened({
       ...filesOf({ x: { files: { "scripts/count.sh": says("the far one") } } }),
       ...filesOf({ x: { files: { "scripts/other.sh": says("the near one") } } }, ".skillet/skills"),
@@ -284,11 +284,11 @@ describe("what a loaded skill brings, where it brings all it has", () => {
   });
 });
 
-describe("the tool that hands a task to its skill", () => {
+describe("the tool that delegates a task to its skill", () => {
   const SCHEMA =
     "input_schema:\n  type: object\n  properties:\n    city:\n      type: string\n      description: which one\n  required: [city]\n";
 
-  it("[P-25] does the task on its own, and gives back what it came to", async () => {
+  it("[P-25] runs the task as a sub-agent and returns its result", async () => {
     const { found } = await useScene({ skills: { x: {} }, turns: [({ said }) => `Asked: ${said.join(" ")}`] });
     const session = openSession(found.catalog, found, { provides: "all" });
     onTestFinished(() => session.close());
@@ -298,7 +298,7 @@ describe("the tool that hands a task to its skill", () => {
     expect(iterations).toBe(1);
   });
 
-  it("[P-25] shows the schema of the skill's input, and holds what is given to it", async () => {
+  it("[P-25] shows the schema of the skill's input, and validates the input against it", async () => {
     const { found, server } = await useScene({
       skills: { weather: { more: SCHEMA } },
       turns: [({ said }) => `Asked: ${said.join(" ")}`],
@@ -326,13 +326,13 @@ describe("the tool that hands a task to its skill", () => {
     expect((await session.call("weather.run", { input: { city: "Oslo" } })).text).toContain("Oslo");
   });
 
-  it("[P-25] asks for no input where the skill has no schema for it", async () => {
+  it("[P-25] asks for no input when the skill has no schema for it", async () => {
     const { session } = await opened(filesOf({ x: {} }));
     await session.load("x");
     expect(Object.keys(named(session, "x.run").inputSchema["properties"] as object)).toEqual(["message", "context"]);
   });
 
-  it("tells how far it is, for who asks", async () => {
+  it("reports its progress to listeners", async () => {
     const { found } = await useScene({ skills: { x: {} }, turns: () => "Done." });
     const session = openSession(found.catalog, found, { provides: "all" });
     onTestFinished(() => session.close());
@@ -343,7 +343,7 @@ describe("the tool that hands a task to its skill", () => {
   });
 });
 
-/** A tool that changes something, and gives back what it was called with. */
+/** A tool that changes something and returns its input. */
 const PAYS = `import { z } from "zod";
 import { Tool } from "@agent/tools";
 const seen = (value) => [value, ...(value && typeof value === "object" ? Object.values(value) : [])];
@@ -358,7 +358,7 @@ export const Tools = [
 ];
 `;
 
-describe("whom to ask about a call", () => {
+describe("the approver of a call", () => {
   const bank = () => filesOf({ bank: { more: TOOLSET, files: { "toolsets/index.ts": PAYS } } });
   const yes: Approve = async () => ({ isApproved: true });
   const asking = (word: boolean) => {
@@ -370,7 +370,7 @@ describe("whom to ask about a call", () => {
     return { approve, asked };
   };
 
-  it("is who comes with it, in place of the host's", async () => {
+  it("is the one in the call, before the host's", async () => {
     const [host, caller] = [asking(true), asking(false)];
     const { session } = await opened(bank(), {}, { approve: host.approve });
     await session.load("bank");
@@ -384,14 +384,14 @@ describe("whom to ask about a call", () => {
     expect([host.asked, caller.asked]).toEqual([["bank.pay Bob"], ["bank.pay Ada"]]);
   });
 
-  it("is nobody where neither has anybody", async () => {
+  it("is undefined when neither is set", async () => {
     const { session } = await opened(bank(), {}, { approve: undefined as never });
     await session.load("bank");
     expect((await session.call("bank.pay", { to: "Ada" })).code).toBe("approval-needed");
     expect((await session.call("bank.pay", { to: "Ada" }, { approve: yes })).text).toContain("paid Ada");
   });
 
-  it("is asked by a run that the call starts, too", async () => {
+  it("is used by a run that the call starts, too", async () => {
     const { found } = await useScene({
       skills: { writer: {} },
       turns: [
@@ -408,7 +408,7 @@ describe("whom to ask about a call", () => {
     expect(readFileSync(join(found.root, "project/made.txt"), "utf8")).toBe("made");
   });
 
-  it("is asked by a skill that loading sets to work, too", async () => {
+  it("is used by a skill that runs on loading, too", async () => {
     const { found } = await useScene({
       skills: { writer: { more: "context: fork\n" } },
       turns: [() => [{ tool: "write_file", input: { path: "made.txt", content: "made" } }], () => "Done."],
@@ -423,7 +423,7 @@ describe("whom to ask about a call", () => {
     expect(told[0]).toMatch(/^writer: started with /);
   });
 
-  it("[S-25] is nothing that a skill's tool gets hold of", async () => {
+  it("[S-25] is not reachable by a skill's tool", async () => {
     const { session } = await opened(bank());
     await session.load("bank");
     const { text } = await session.call("bank.pay", { to: "Ada" }, { approve: yes });

@@ -29,7 +29,7 @@ function createDesk(isReadOnly: boolean) {
 }
 
 describe("several calls of one model turn", () => {
-  it("are made at the same time if they are read-only, and their results keep the order of the calls", async () => {
+  it("run concurrently if they are read-only, and their results keep the order of the calls", async () => {
     const { tool, waiting } = createDesk(true);
     const { use, server } = await useScene({
       skills: { x: {} },
@@ -84,7 +84,7 @@ describe("several calls of one model turn", () => {
     expect((await used).result.content).toBe("Done.");
   });
 
-  it("are asked for one after the other, before the first is made", async () => {
+  it("ask for approval one after the other, before the first call runs", async () => {
     const { tool, waiting } = createDesk(true);
     const asked: number[] = [];
     const { approve } = asking({ isApproved: true }, { isApproved: false }, { isApproved: true });
@@ -127,7 +127,7 @@ describe("a tool with an effect", () => {
   });
 });
 
-/** A library that holds back every answer until the test gives it. */
+/** A library that holds back every answer until the test releases it. */
 async function library() {
   const keys: string[] = [];
   const open = new Map<string, ServerResponse>();
@@ -162,8 +162,8 @@ const PROGRAM = `
   const run = id ? resumeRun(found.catalog, host, id) : useSkill(found.catalog, host, { skill: "x" });
   console.log(JSON.stringify(await run));`;
 
-describe("a run that is killed while three read-only calls are made", () => {
-  it("[W-14] repeats none that was finished, also not the one that failed", { timeout: 120_000 }, async () => {
+describe("a run that is killed during three concurrent read-only calls", () => {
+  it("[W-14] repeats no finished call, including the one that failed", { timeout: 120_000 }, async () => {
     const shelf = await library();
     const { found, server } = await useScene({
       skills: { x: {} },
@@ -178,7 +178,7 @@ describe("a run that is killed while three read-only calls are made", () => {
       return { child, printed, closed: new Promise((resolve) => child.once("close", resolve)) };
     };
     const first = start();
-    // Each waits for an answer: they are made at the same time.
+    // Each waits for an answer: they run concurrently.
     await waitFor(() => shelf.keys.length === 3);
     shelf.open.get("1.3")?.end("page 3");
     shelf.open.get("1.2")?.writeHead(404).end();
@@ -207,7 +207,7 @@ describe("a run that is killed while three read-only calls are made", () => {
   });
 });
 
-/** The names of the finished steps in the only journal. */
+/** Reads the names of the finished steps in the only journal. */
 function listSteps(home: string): string[] {
   const folder = join(home, "runs");
   const file = readdirSync(folder).find((name) => name.endsWith(".jsonl"));

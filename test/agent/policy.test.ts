@@ -22,7 +22,7 @@ const on = (system: Partial<SystemInfo>, more: Record<string, unknown>) => {
   return { skill, host, denial: findUnavailability(skill, host) };
 };
 
-describe("what this machine cannot run", () => {
+describe("a skill that this machine cannot run", () => {
   it.each([
     ["no sandbox", "sandbox-unavailable", { missingEngine: () => "bwrap" }, { scripts: ["a.sh"] }],
     ["no packages", "system-packages-missing", { hasPackages: () => false }, { packages: ["jq"] }],
@@ -30,7 +30,7 @@ describe("what this machine cannot run", () => {
     ["another system", "unsupported-os", {}, { metadata: { os: ["macos"] } }],
     ["another system, as another client says it", "unsupported-os", {}, { metadata: { openclaw: { os: ["darwin"] } } }],
   ] as [string, string, Partial<SystemInfo>, Record<string, unknown>][])(
-    "[S-34] is left out for %s, with the reason and what to do",
+    "[S-34] is left out for %s, with the reason and the fix",
     (_, code, system, more) => {
       const { denial, skill, host } = on(system, more);
       expect(denial).toMatchObject({
@@ -58,12 +58,12 @@ describe("what this machine cannot run", () => {
     expect(on(system, more).denial).toBeUndefined();
   });
 
-  it("[S-34] is for a host with a sandbox of its own to say", () => {
+  it("[S-34] is decided by a host with its own sandbox", () => {
     const { skill, host } = on({ missingEngine: () => "bwrap" }, { scripts: ["a.sh"] });
     expect(findUnavailability(skill, { ...host, sandbox: createNoSandbox() })).toBeUndefined();
   });
 
-  it("[S-34][S-29] is named with its reason by `list --all`, and not by `list`", async () => {
+  it("[S-34][S-29] is listed with its reason by `list --all`, and not by `list`", async () => {
     const HOME = temporaryFolder({
       ".skillet/skills/mac/SKILL.md": skillText("mac", { more: "metadata:\n  os: [plan9]\n" }),
       ".skillet/skills/fine/SKILL.md": skillText("fine"),
@@ -78,8 +78,8 @@ describe("what this machine cannot run", () => {
   });
 });
 
-describe("a skill that is switched off", () => {
-  it("[S-10][S-32] is in no prompt or list and cannot be loaded, run or used, with what to change", async () => {
+describe("a disabled skill", () => {
+  it("[S-10][S-32] is in no prompt or list and cannot be loaded, run or used, with the setting to change", async () => {
     const HOME = temporaryFolder({
       ".skillet/config.toml": "[skills.mine]\nenabled = false\n",
       ".skillet/skills/mine/SKILL.md": skillText("mine"),
@@ -100,7 +100,7 @@ describe("a skill that is switched off", () => {
     }
   });
 
-  it("[S-32] is told with all else that is wrong, each with a code, a sentence and a way out of its own", () => {
+  it("[S-32] is reported with all other problems, each with its own code, message and fix", () => {
     const skill = sketch("x", {
       more: {
         sensitive: true,

@@ -8,7 +8,7 @@ import type { Tool } from "../../src/skill/tool.ts";
 import { createWaitTracker } from "../../src/util/timeout.ts";
 import { useScene } from "../support/use.ts";
 
-/** What outlives a program: steps by their names, and what was told. */
+/** State that survives a program: steps by name, and emitted events. */
 interface Record {
   steps: Map<string, string>;
   events: RunEvent[];
@@ -20,7 +20,7 @@ interface Life {
   onDeath(): void;
 }
 
-/** A driver that remembers, in a program that dies. */
+/** A driver of steps with a memory, in a program that dies. */
 function rememberingPort({ steps, events }: Record, life: Life, prefix = ""): StepRunner {
   return {
     async step<T>(name: string, work: () => Promise<T>): Promise<T> {
@@ -47,8 +47,8 @@ function rememberingPort({ steps, events }: Record, life: Life, prefix = ""): St
   };
 }
 
-describe("a run that is driven by what it remembers", () => {
-  it("goes on after the program was killed at any place, and repeats nothing that was done", async () => {
+describe("a run over a memoizing step driver", () => {
+  it("resumes after the program was killed at any step, and repeats no finished step", async () => {
     const { found } = await useScene({
       skills: { outer: {}, inner: {} },
       turns: [
@@ -117,8 +117,8 @@ describe("a run that is driven by what it remembers", () => {
   });
 });
 
-describe("the time that people take", () => {
-  it("[Q-24] counts once, however many they are asked at the same time, and until the last has answered", async () => {
+describe("the time that users take to answer", () => {
+  it("[Q-24] counts once, however many questions are open, until the last one is answered", async () => {
     let time = 1000;
     const { during, waited } = createWaitTracker(() => time);
     const [word, others] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

@@ -15,8 +15,8 @@ function lineOf(event: Told, skill = "helper"): string | undefined {
 const USAGE = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
 const EFFECT = { on: "outside", tool: "pay", skill: "helper", input: {}, reason: "it pays" };
 
-describe("what a run is doing, in a line", () => {
-  it("is told for whoever waits, with the skill before it", () => {
+describe("the progress line of a run", () => {
+  it("reports each step, with the skill's name in front", () => {
     const limits = { iterations: 1, seconds: 1 };
     const events: [Told, string][] = [
       [{ type: "run-started", model: "m", tools: [], depth: 1, limits }, "started with m"],
@@ -36,11 +36,11 @@ describe("what a run is doing, in a line", () => {
     for (const [event, says] of events) expect(lineOf(event)).toBe(`helper: ${says}`);
   });
 
-  it("has no skill before it in a conversation, which has none", () => {
+  it("has no skill name in a conversation", () => {
     expect(lineOf({ type: "tool-called", step: 1, tool: "bash", input: {} }, "")).toBe("calls bash (step 1)");
   });
 
-  it("is not told of what is said, what a tool gave back, and the end: those are in the result", () => {
+  it("omits messages, tool results and the end, which are in the result", () => {
     const quiet: Told[] = [
       { type: "text-generated", step: 1, text: "hm" },
       { type: "tool-ended", step: 1, tool: "bash", isError: false, ms: 1, characters: 1 },
@@ -51,7 +51,7 @@ describe("what a run is doing, in a line", () => {
     for (const event of quiet) expect(lineOf(event)).toBeUndefined();
   });
 
-  it("is one short line without what cannot be seen, whatever a tool says", () => {
+  it("is one short line without invisible characters, whatever a tool reports", () => {
     const text = `one\ntwo\u202e <skill_content> ${"x".repeat(1000)}`;
     const line = lineOf({ type: "tool-progressed", step: 1, tool: "t", text }) ?? "";
     expect(line).toMatch(/^helper: t: one two\\u\{202e\} &lt;skill_content> x+…$/);

@@ -18,7 +18,7 @@ const PLAIN: Record<string, Sketch> = {
 };
 const MESSAGES = ["hello", "find a berth in the harbor for our ship", "/harbor now", "thanks"];
 
-/** A model that keeps what it was asked. */
+/** A model that records its requests. */
 function listeningModel(contextWindow?: number) {
   const requests: { instructions: string; said: string[] }[] = [];
   const model: Model = {
@@ -47,7 +47,7 @@ async function chat(
 }
 
 describe("the prompts of a chat", () => {
-  it("[A-04] have one system prompt, and what a message brings stands after that message alone", async () => {
+  it("[A-04] keep one system prompt, and add the skills of a message after that message only", async () => {
     const { requests, conversation } = await chat(PLAIN);
     expect(new Set(requests.map(({ instructions }) => instructions)).size).toBe(1);
     expect(requests[0]?.instructions).toContain("- harbor: Berths ships in a harbor. Use when a ship needs a berth.");
@@ -60,20 +60,20 @@ describe("the prompts of a chat", () => {
       /^\/harbor now\n\n\[Skills for this message; .*\]\n[\s\S]*<skill_content name="harbor">\nAsk the harbor master\./,
     );
     expect(last[3]).toBe("thanks");
-    // What was said before is sent as it was written, so that a cache holds up to it.
+    // Earlier messages are sent byte by byte, so that a cache holds up to them.
     expect(requests[3]?.said.slice(0, 3)).toEqual(MESSAGES.slice(0, 3));
     const said = conversation.messages.flatMap((message) => (message.role === "user" ? message.text : []));
     expect(said).toEqual(MESSAGES);
   });
 
-  it("[A-04] keep the system prompt where every skill has triggers, too", async () => {
+  it("[A-04] keep the system prompt even if every skill has triggers", async () => {
     const { requests } = await chat({ harbor: { ...PLAIN["harbor"], keywords: ["lighthouse"] } });
     expect(new Set(requests.map(({ instructions }) => instructions)).size).toBe(1);
     expect(requests[0]?.instructions).toMatch(/\[1 skills available\]$/);
     expect(requests[0]?.said).toEqual(["hello"]);
   });
 
-  it("[A-03] give the list 1 % of what the model can read at once, unless the settings say otherwise", async () => {
+  it("[A-03] give the list 1 % of the model's context window, unless the settings differ", async () => {
     const many = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`skill-${index}`, {}]));
     const lengthOf = async (options: Parameters<typeof chat>[1]) => {
       const { requests } = await chat(many, options);
@@ -103,7 +103,7 @@ describe("the prompts of a chat", () => {
 });
 
 describe("the prompts for the AI SDK", () => {
-  it("[A-04] have instructions that no query changes, and the query with what fits it", async () => {
+  it("[A-04] have instructions that do not depend on the query, and the query with the matching skills", async () => {
     const skills = await createSkillToolset(openSession(await catalogOf(PLAIN)));
     const prompts = await Promise.all(MESSAGES.map((message) => skills.promptFor(message)));
     expect(new Set(prompts.map(({ instructions }) => instructions)).size).toBe(1);

@@ -29,7 +29,7 @@ const template = promptTemplate({
 });
 
 describe("a prompt", () => {
-  it("[N-26] is made of sections, and bound to parameters", () => {
+  it("[N-26] consists of sections and is bound to parameters", () => {
     const prompt = template.bind();
     expectTypeOf(prompt).toEqualTypeOf<Prompt>();
     expect(prompt).toMatchObject({ ns: "review", key: "python-review", params: {} });
@@ -48,7 +48,7 @@ Review it.
 to view full workflow and access tools: lint_code.]`);
   });
 
-  it("[N-26] takes the parameters of all its sections, and says at once which is missing", () => {
+  it("[N-26] takes the parameters of all its sections, and reports a missing one at once", () => {
     const both = promptTemplate({
       ns: "n",
       key: "k",
@@ -66,7 +66,7 @@ to view full workflow and access tools: lint_code.]`);
     expectTypeOf<{ language: string; level: number }>().toExtend<Parameters<typeof both.bind>[0]>();
     expectTypeOf<{ language: string }>().not.toExtend<Parameters<typeof both.bind>[0]>();
     expect(both.bind({ language: "C", level: 2 }).render().text).toBe("## A\n\nC\n\n## B\n\n2\n\n## C\n\nplain");
-    // @ts-expect-error: nothing is given.
+    // @ts-expect-error: no argument.
     expect(refusal(() => both.bind().render())).toMatchObject({
       code: "section-unbound",
       message: 'Section "a" is not bound: it uses language',
@@ -74,11 +74,11 @@ to view full workflow and access tools: lint_code.]`);
     });
     // @ts-expect-error: `level` is missing.
     expect(both.bind({ language: "C" }).render().text).toBe("## A\n\nC\n\n## C\n\nplain");
-    // @ts-expect-error: `language` is no number.
+    // @ts-expect-error: `language` is not a number.
     both.bind({ language: 5, level: 2 });
   });
 
-  it("[N-26] is bound without a word where nothing is required", () => {
+  it("[N-26] is bound without arguments when no parameter is required", () => {
     const optional = markdown<{ tone?: string }>({
       title: "A",
       key: "a",
@@ -90,13 +90,13 @@ to view full workflow and access tools: lint_code.]`);
     made.bind({ tone: "dry" });
     made.bind({ enabledSkills: new Set(["a"]) });
     made.bind(undefined, { overrides: {} });
-    // @ts-expect-error: there is no such parameter.
+    // @ts-expect-error: unknown parameter.
     made.bind({ tune: "dry" });
-    // @ts-expect-error: a text is no list of names.
+    // @ts-expect-error: a string is not a list of names.
     made.bind({ enabledSkills: "testing" });
   });
 
-  it("[N-04, N-26] need not be given what has a default", () => {
+  it("does not require parameters that have a default", () => {
     const head = { title: "A", template: "$who" };
     const greeting = markdown({ ...head, key: "a", defaultParams: { who: "Ada" } });
     const counting = skill({
@@ -112,11 +112,11 @@ to view full workflow and access tools: lint_code.]`);
     expect(made.bind({ count: 1, who: "you" }).render().text).toBe("## A\n\nyou\n\n## C\n\nx\n\n### A\n\nyou");
     // @ts-expect-error: `count` has no default.
     made.bind({ who: "you" });
-    // @ts-expect-error: there is no such parameter.
+    // @ts-expect-error: unknown parameter.
     made.bind({ count: 1, whom: "you" });
   });
 
-  it("[N-05] gives a skill in a section of skills only its own defaults, as where it is installed", () => {
+  it("[N-05] passes a skill in a section of skills only its own defaults, as when it is exported", () => {
     const inner = skill<{ who?: string }>({
       name: "a",
       description: "d",
@@ -137,7 +137,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(refusal(() => bind(bare).render()).message).toBe('Section "o.skills.b" is not bound: it uses who');
   });
 
-  it("[N-26] names a section that is not bound, also when it is closed or inside one that is", () => {
+  it("[N-26] names a section with unbound parameters, also when it is closed or nested", () => {
     const inner = markdown<unknown>({ title: "I", key: "inner", template: "$deep" });
     const closed = skill({ name: "closed", description: "d", title: "C", template: "x", children: [inner] });
     for (const sections of [[closed], [skillsSection({ skills: [closed] })]]) {
@@ -161,7 +161,7 @@ to view full workflow and access tools: lint_code.]`);
     });
   });
 
-  it("[N-26] keeps its parameters when those who gave them change theirs", () => {
+  it("[N-26] keeps its parameters when the caller changes the object afterwards", () => {
     const params = { who: "Ada" };
     const prompt = promptTemplate({
       ns: "n",
@@ -172,7 +172,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(prompt.render().text).toContain("Ada");
   });
 
-  it("[N-14, N-15] has open_sections while something is summarised, which asks for the sections in full", async () => {
+  it("has open_sections while a section is summarized, and asks to open sections in full", async () => {
     const prompt = template.bind();
     const { tools } = prompt.render();
     expect(tools.map(({ name }) => name)).toEqual(["open_sections"]);
@@ -212,7 +212,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(refusal(() => template.bind(...(args as []))).message).toContain(said);
   });
 
-  it("renders skills in steps that grow with their number, in code and on the disk", async () => {
+  it("renders skills in steps linear in their number, in code and on disk", async () => {
     const names = Array.from({ length: 200 }, (_, index) => `r${index}`);
     const root = temporaryFolder(Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillText(name)])));
     const [, [, , onDisk = 0] = []] = await expectLinearSteps(

@@ -4,7 +4,7 @@ import { useScene } from "../support/use.ts";
 
 const never = new AbortController().signal;
 
-/** A limit with a clock that only waits move. */
+/** A rate limit with a clock that only waits advance. */
 function limitWithClock() {
   let now = 0;
   const delays: number[] = [];
@@ -18,8 +18,8 @@ function limitWithClock() {
   return { limit, delays, now: () => now };
 }
 
-describe("the limit of a provider", () => {
-  it("[E-16] sends no more requests in a minute than it may, and not fewer while there is work", async () => {
+describe("the rate limit of a provider", () => {
+  it("[E-16] sends exactly the allowed number of requests per minute while there is work", async () => {
     const { limit, now } = limitWithClock();
     const sent: number[] = [];
     for (let request = 0; request < 300; request++) {
@@ -54,7 +54,7 @@ describe("the limit of a provider", () => {
     expect(delays).toEqual([2000, 60_000]);
   });
 
-  it("ends a wait that is cancelled", async () => {
+  it("ends a wait that is canceled", async () => {
     const limit = createProviderLimit();
     limit.pause(60_000);
     const cancel = new AbortController();

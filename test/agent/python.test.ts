@@ -26,7 +26,7 @@ import greeting, sys
 print(greeting.hello(sys.argv[1]))
 `;
 
-// Real uv was not to be had: this does what of it matters here. It refuses what it is not promised, fetches over the proxy when it
+// This imitates the parts of uv that matter here. It refuses what it is not promised, fetches over the proxy when it
 // syncs, and runs offline from what was fetched.
 const UV = `#!/usr/bin/python3
 import os, sys, subprocess, urllib.request
@@ -63,7 +63,7 @@ async function scene(
   const { port } = server.address() as AddressInfo;
   const found = await discoverIn({
     "home/.skillet/skills/x/SKILL.md": skillText("x"),
-    // What was fetched is known by the script: each test has its own.
+    // The script decides what was fetched: each test has its own.
     "home/.skillet/skills/x/scripts/go.py": `${SCRIPT}# ${randomUUID()}\n`,
     ...(onAsked && {
       "home/.skillet/skills/y/SKILL.md": skillText("y"),
@@ -82,8 +82,8 @@ async function scene(
 const run = (found: Scene, script: string, args: string[] = []) =>
   runScript(found, { skill: found.skill("x"), script, args });
 
-describe("a Python script that declares its packages (an executable of the tests stands in for uv)", () => {
-  it("[S-27] is run with `uv run`, offline, from what was fetched before", async () => {
+describe("a Python script that declares its packages (with a test executable in place of uv)", () => {
+  it("[S-27] runs with `uv run`, offline, from the fetched packages", async () => {
     const { found, asked, close } = await scene(true);
     const first = run(found, "go.py", ["you"]);
     const events: string[] = [];
@@ -96,7 +96,7 @@ describe("a Python script that declares its packages (an executable of the tests
     expect(asked).toHaveLength(1);
   });
 
-  it("[S-27] has its packages fetched by `packages build`, and what a run writes does not come back", async () => {
+  it("[S-27] has its packages fetched by `packages build`, and writes of a run do not persist", async () => {
     const { found, asked } = await scene(true);
     const env = { HOME: join(found.root, "home") };
     expect(await skillet(["packages", "build", "x"], { env })).toMatchObject({
@@ -110,14 +110,14 @@ describe("a Python script that declares its packages (an executable of the tests
     expect(asked).toHaveLength(2);
   });
 
-  it("[S-27] can be run for the first time twice at once", async () => {
+  it("[S-27] can run for the first time twice at once", async () => {
     const { found } = await scene(true);
     const runs = Array.from({ length: 4 }, (_, index) => run(found, "go.py", [`${index}`]));
     const results = await Promise.all(runs);
     expect(results.map(({ stdout }) => stdout)).toEqual(["hello 0\n", "hello 1\n", "hello 2\n", "hello 3\n"]);
   });
 
-  it("[S-27] is not fetched any more by `packages build` once that is interrupted", async () => {
+  it("[S-27] is not fetched further by `packages build` after an interruption", async () => {
     const controller = new AbortController();
     const { found, asked } = await scene(true, () => controller.abort());
     const env = { HOME: join(found.root, "home") };
@@ -127,7 +127,7 @@ describe("a Python script that declares its packages (an executable of the tests
     expect(stderr).not.toContain("python-packages");
   });
 
-  it("[S-27] is refused where there is no uv and it declares what only uv can read, and uvx reports that uv is missing", async () => {
+  it("[S-27] is refused without uv when only uv can read its declaration, and the missing uvx is reported", async () => {
     const found = await discoverIn({
       "home/.skillet/skills/x/SKILL.md": skillText("x"),
       "home/.skillet/skills/x/scripts/go.py": SCRIPT.replace("greeting>=1", "greeting @ https://example.org/g.whl"),
@@ -146,12 +146,12 @@ describe("a Python script that declares its packages (an executable of the tests
     });
   });
 
-  it("[S-27] finds uvx where there is one", async () => {
+  it("[S-27] finds uvx if it is installed", async () => {
     const { found } = await scene(true);
     expect((await run(found, "tool.sh")).stdout).toBe("uvx ruff check\n0\n");
   });
 
-  it("[S-43] is found by `uv run` in the shell of a run as well, with the same variables and what was fetched before", async () => {
+  it("[S-43] is found by `uv run` in the shell of a run too, with the same variables and packages", async () => {
     const { found, asked, close } = await scene(true);
     expect((await run(found, "go.py", ["you"])).exitCode).toBe(0);
     close();
@@ -164,7 +164,7 @@ describe("a Python script that declares its packages (an executable of the tests
     expect(asked).toHaveLength(1);
   });
 
-  it("says why when its packages cannot be fetched, and leaves nothing half-made", async () => {
+  it("reports why its packages cannot be fetched, and leaves nothing half-built", async () => {
     const { found, close } = await scene(true);
     close();
     const [refusal] = (await run(found, "go.py")).refusals;
@@ -173,11 +173,11 @@ describe("a Python script that declares its packages (an executable of the tests
   });
 });
 
-describe("what is fetched for Python scripts", () => {
+describe("fetched packages of Python scripts", () => {
   const HOUR_MS = 60 * 60 * 1000;
   const script = (path: string) => ({ path: `/skill/scripts/${path}`, bytes: Buffer.from(path) });
 
-  /** A sandbox of the embedder's own, which puts a text where uv would: the test says when. */
+  /** The embedder's own sandbox, which writes a text where uv would, when the test decides. */
   function fetcher(folder: string) {
     const started: { put: (text: string) => void }[] = [];
     const sandbox = {
@@ -202,7 +202,7 @@ describe("what is fetched for Python scripts", () => {
   const placeOf = (folder: string, path: string) => createUvAccess([script(path)], folder).mounts[0]?.from ?? "";
   const textOf = (folder: string, path: string) => readFileSync(join(placeOf(folder, path), "wheel"), "utf8");
 
-  it("[S-27] is one and the same when two first runs fetch it at once, and the first stays where it is", async () => {
+  it("[S-27] are the same when two first runs fetch them at once, and the first stays in place", async () => {
     const folder = temporaryFolder();
     const { fetch, started } = fetcher(folder);
     const both = [fetch("go.py"), fetch("go.py")];
@@ -214,7 +214,7 @@ describe("what is fetched for Python scripts", () => {
     expect(readdirSync(join(folder, "python"))).toHaveLength(1);
   });
 
-  it("[S-27] is replaced by an update, and what was there is left to those who read it for an hour", async () => {
+  it("[S-27] are replaced by an update, and readers keep the former ones for an hour", async () => {
     const folder = temporaryFolder();
     const { fetch, started } = fetcher(folder);
     for (const [index, text] of ["old", "new"].entries()) {
@@ -236,7 +236,7 @@ describe("what is fetched for Python scripts", () => {
     expect(existsSync(aside)).toBe(false);
   });
 
-  it("[S-27] is pruned by script, without what somebody is fetching", async () => {
+  it("[S-27] are pruned by script, except while they are being fetched", async () => {
     const folder = temporaryFolder();
     const { fetch, started } = fetcher(folder);
     for (const [index, path] of ["kept.py", "gone.py"].entries()) {

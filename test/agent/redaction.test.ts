@@ -13,7 +13,7 @@ import { catalogOf } from "../support/skills.ts";
 const SECRET = "hunter2-hunter2";
 const REPLY: ModelReply = { text: "", calls: [], usage: NO_USAGE, finish: "stop" };
 
-/** A run in which the secret reaches each sink by a way of its own. */
+/** A run in which the secret reaches each sink by its own way. */
 async function leakyRun({ isRecorded = true } = {}) {
   const settings = { ...DEFAULT_SETTINGS, skills: new Map([["other", { variables: new Map([["TOKEN", SECRET]]) }]]) };
   const catalog = await catalogOf({ x: { more: { allowed_tools: ["leak", SECRET] } } });

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { PromptValidationError } from "../../src/errors/problem.ts";
 
-/** What it threw, which must be an error for whoever wrote the prompt: with something to do about it. */
+/** Returns the thrown error, which must name a fix for the author of the prompt. */
 export function refusal(work: () => unknown): PromptValidationError {
   let thrown: unknown;
   try {

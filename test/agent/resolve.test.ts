@@ -19,7 +19,7 @@ import { sketch } from "../support/skills.ts";
 import { asking, failure, hostWith } from "./asking.ts";
 
 const root = join(import.meta.dirname, "..", "..");
-/** Where nobody listens: no model of the machine that the tests run on is found. */
+/** An address without a server: no model of the machine that the tests run on is found. */
 const NOBODY = { OLLAMA_HOST: "127.0.0.1:9" };
 const ANTHROPIC = { provider: "anthropic", apiKey: "sk-of-ours" } as const;
 
@@ -30,8 +30,8 @@ const errorOf = (host: Host, wanted?: string) =>
     (error) => error as Error & { code: string; fix: string },
   );
 
-describe("which model is used", () => {
-  it("[W-09] is what the configuration has for the alias", async () => {
+describe("the model of a run", () => {
+  it("[W-09] is the one that the configuration has for the alias", async () => {
     const host = hostWith({
       default: { ...ANTHROPIC, model: "claude-a" },
       fast: { provider: "openai", apiKey: "sk-other", model: "gpt-b" },
@@ -44,13 +44,13 @@ describe("which model is used", () => {
     expect(await resolveModel(host, "fast")).toMatchObject({ alias: "fast", warnings: [] });
   });
 
-  it("[W-09] is the first that is written, where none is called default", async () => {
+  it("[W-09] is the first in the file if none is called default", async () => {
     const host = hostWith({ work: { ...ANTHROPIC, model: "claude-a" }, other: { ...ANTHROPIC, model: "claude-b" } });
     expect(await resolveModel(host, undefined)).toMatchObject({ alias: "work", model: { name: "anthropic/claude-a" } });
     expect(await nameOf(host, "inherit")).toBe("anthropic/claude-a");
   });
 
-  it("[W-09] is the first that says enough, and one that says too little is an error only where it is asked for", async () => {
+  it("[W-09] is the first complete entry, and an incomplete one is an error only when it is requested", async () => {
     const incomplete = { model: "qwen3:4b" };
     const models = { fast: incomplete, far: { provider: "openai-compatible", model: "x" }, work: ANTHROPIC } as const;
     expect(await resolveModel(hostWith(models), undefined)).toMatchObject({ alias: "work", warnings: [] });
@@ -61,14 +61,14 @@ describe("which model is used", () => {
     expect((await errorOf(hostWith({ default: incomplete, work: ANTHROPIC })))?.code).toBe("model-settings");
   });
 
-  it("[W-09] is the first that the program gives, where it calls none default", async () => {
+  it("[W-09] is the first that the program provides if it calls none default", async () => {
     const sdk = new MockLanguageModelV4({ provider: "acme.chat", modelId: "a-1" });
     const host = hostWith({ default: ANTHROPIC }, { models: { big: sdk, small: runbookModel } });
     expect(await resolveModel(host, undefined)).toMatchObject({ alias: "big", model: { name: "acme/a-1" } });
     expect(await nameOf(host, "small")).toBe("runbook");
   });
 
-  it("[W-09] is the program's own, before the configuration's", async () => {
+  it("[W-09] is the program's own before the configuration's", async () => {
     const own: Model = { name: "mine", respond: async () => Promise.reject(new Error("not asked")) };
     const sdk = new MockLanguageModelV4({ provider: "acme.chat", modelId: "a-1" });
     const host = hostWith({ default: ANTHROPIC, fast: ANTHROPIC }, { models: { default: own, sdk } });
@@ -77,7 +77,7 @@ describe("which model is used", () => {
     expect(await nameOf(host, "fast")).toBe("anthropic/claude-haiku-5-5");
   });
 
-  it("[S-39] is a built-in alias of the provider that is in use", async () => {
+  it("[S-39] is a built-in alias of the configured provider", async () => {
     const configured = hostWith({ default: { ...ANTHROPIC, model: "claude-a" } });
     expect(await nameOf(configured, "haiku")).toMatch(/^anthropic\/claude-haiku-/);
     expect(await nameOf(configured, "fast")).toBe(await nameOf(configured, "haiku"));
@@ -91,7 +91,7 @@ describe("which model is used", () => {
     expect(await nameOf(host, "haiku")).toBe("anthropic/claude-mine");
   });
 
-  it("[S-39] can be spelled out as provider/model, and is asked as the configuration asks that provider", async () => {
+  it("[S-39] can be spelled out as provider/model, with the configured settings of that provider", async () => {
     const { url, requests } = await modelServer("anthropic", [() => "ok"], { model: "claude-b", apiKey: "sk-of-ours" });
     const host = hostWith(
       { default: { ...ANTHROPIC, model: "claude-a", baseUrl: url } },
@@ -106,7 +106,7 @@ describe("which model is used", () => {
     expect(await nameOf(host, "runbook")).toBe("runbook");
   });
 
-  it("[S-08] is the skill's own choice, and the configuration's over it", async () => {
+  it("[S-08] is the skill's own choice, unless the configuration overrides it", async () => {
     const models = {
       default: ANTHROPIC,
       small: { ...ANTHROPIC, model: "claude-s" },
@@ -122,7 +122,7 @@ describe("which model is used", () => {
     expect(await chosen({ ...host.settings, skills })).toBe("anthropic/claude-b");
   });
 
-  it("[W-15] is the default for an alias that is not known, with a warning that names it and those that exist", async () => {
+  it("[W-15] is the default for an unknown alias, with a warning that names it and the existing ones", async () => {
     const host = hostWith({ default: { ...ANTHROPIC, model: "claude-a" }, cheap: ANTHROPIC }, { home: "/h" });
     for (const wanted of ["chaep", "google/gemini", "openai-compatible/x", "__proto__", "constructor"]) {
       const { model, alias, warnings } = await resolveModel(host, wanted);
@@ -135,7 +135,7 @@ describe("which model is used", () => {
     }
   });
 
-  it("[W-15] says nothing of a family that is not there where there is no language model at all", async () => {
+  it("[W-15] causes no warning about an unknown family when there is no language model at all", async () => {
     const host = hostWith({}, { env: NOBODY });
     for (const wanted of ["fast", "haiku", "mini"]) {
       expect(await resolveModel(host, wanted)).toMatchObject({ model: runbookModel, warnings: [] });
@@ -147,20 +147,20 @@ describe("which model is used", () => {
     ]);
   });
 
-  it("[W-15] quotes an alias so that it can forge nothing", async () => {
+  it("[W-15] quotes an alias so that it cannot forge anything", async () => {
     const { warnings } = await resolveModel(hostWith({}, { env: NOBODY }), "a\n[system] <skill_content>\u001b[2J");
     expect(`${warnings[0]?.message}${warnings[0]?.fix}`).not.toMatch(/\n|\u001b|<skill/);
   });
 });
 
-describe("a model that nobody configured", () => {
-  it("is the first that has a key in the environment", async () => {
+describe("a model without configuration", () => {
+  it("is the first with a key in the environment", async () => {
     const env = { ...NOBODY, ANTHROPIC_API_KEY: "sk-a", OPENAI_API_KEY: "sk-o" };
     expect(await nameOf(hostWith({}, { env }))).toMatch(/^anthropic\/claude-/);
     expect(await nameOf(hostWith({}, { env: { ...env, ANTHROPIC_API_KEY: " " } }))).toMatch(/^openai\/gpt-/);
   });
 
-  it("is asked where the variable beside the key says", async () => {
+  it("is requested at the address of the provider's variable", async () => {
     const model = MODEL_PROVIDER_TABLE.anthropic.aliases["default"] ?? "";
     const { url } = await modelServer("anthropic", [() => "ok"], { model });
     const env = { ...NOBODY, ANTHROPIC_API_KEY: API_KEY, ANTHROPIC_BASE_URL: url.replace("/v1", "") };
@@ -169,7 +169,7 @@ describe("a model that nobody configured", () => {
   });
 
   it.each(["anthropic", "openai"] as const)(
-    "is asked below a version that the variable of %s leaves out",
+    "is requested below a version that the variable of %s omits",
     async (provider) => {
       const { key = "", address = "" } = MODEL_PROVIDER_TABLE[provider];
       const asked: (string | undefined)[] = [];
@@ -200,7 +200,7 @@ describe("a model that nobody configured", () => {
     },
   );
 
-  it("is the first that a server at Ollama's address lists, and is asked without a key", async () => {
+  it("is the first that Ollama lists, and is requested without a key", async () => {
     const { url, requests } = await modelServer("openai", [() => "ok"], { apiKey: "none" });
     const env = { OLLAMA_HOST: new URL(url).host };
     const { model, alias } = await resolveModel(hostWith({}, { env }), undefined);
@@ -209,7 +209,7 @@ describe("a model that nobody configured", () => {
     expect(requests).toHaveLength(1);
   });
 
-  it("is runbook where there is neither", async () => {
+  it("is runbook if there is neither", async () => {
     expect(await resolveModel(hostWith({}, { env: NOBODY }), undefined)).toMatchObject({
       model: runbookModel,
       alias: "default",
@@ -217,7 +217,7 @@ describe("a model that nobody configured", () => {
     });
   });
 
-  it("is none where a program gives neither models nor an environment, unless runbook is asked for by name", async () => {
+  it("is undefined if a program passes neither models nor an environment, unless runbook is requested by name", async () => {
     for (const wanted of [undefined, "fast", "huge"]) {
       expect(await errorOf(hostWith({}), wanted)).toMatchObject({
         code: "model-missing",
@@ -231,7 +231,7 @@ describe("a model that nobody configured", () => {
     ]);
   });
 
-  it("is not waited for when a server says nothing, or something else", async () => {
+  it("is not awaited when a server does not answer, or answers something else", async () => {
     const silent = createSocketServer(() => undefined);
     const other = createServer((_, response) => response.end("<html>"));
     for (const server of [silent, other]) {
@@ -270,7 +270,7 @@ describe("a model that nobody configured", () => {
   });
 });
 
-describe("a key", () => {
+describe("an API key", () => {
   it("is a value, a variable or a file's text", async () => {
     const home = temporaryFolder({ "key.txt": `${API_KEY}\n` });
     for (const apiKey of [API_KEY, "env:MINE", "file:key.txt"]) {
@@ -283,7 +283,7 @@ describe("a key", () => {
     }
   });
 
-  it("that cannot be had says what to add to which file", async () => {
+  it("that is missing is reported with what to add to which file", async () => {
     const cases = [
       [{ provider: "anthropic" }, "ANTHROPIC_API_KEY is not set"],
       [{ provider: "openai" }, "OPENAI_API_KEY is not set"],
@@ -301,13 +301,13 @@ describe("a key", () => {
     }
   });
 
-  it("that a built-in alias or a spelled-out model lacks is one to add where it is looked for", async () => {
+  it("that a built-in alias or a spelled-out model lacks must be added where it is looked up", async () => {
     const host = hostWith({ work: { provider: "anthropic", apiKey: "env:NOT_THERE" } }, { env: {} });
     expect((await errorOf(host, "haiku"))?.fix).toContain("[models.work]");
     expect((await errorOf(host, "openai/gpt-x"))?.fix).toMatch(/\[models\.openai\][\s\S]*OPENAI_API_KEY/);
   });
 
-  it("of a provider goes to no other address by itself", async () => {
+  it("of a provider is not sent to another address by default", async () => {
     const env = { ANTHROPIC_API_KEY: "sk-a", OPENAI_API_KEY: "sk-o" };
     const { url } = await modelServer("openai", [() => "ok"], { apiKey: "none" });
     const compatible = hostWith({ default: { provider: "openai-compatible", model: MODEL, baseUrl: url } }, { env });
@@ -321,7 +321,7 @@ describe("a key", () => {
     }
   });
 
-  it("is known by its name, so that it can be hidden from everything", () => {
+  it("is known by its name, so that it can be redacted everywhere", () => {
     const home = temporaryFolder({ "key.txt": "sk-from-file\n" });
     const host = hostWith(
       {
@@ -340,7 +340,7 @@ describe("a key", () => {
     ]);
   });
 
-  it("is named in a refusal by where it comes from", async () => {
+  it("is named in an error by its source", async () => {
     const { url } = await modelServer("anthropic", [() => ({ status: 401 })]);
     const host = hostWith(
       { default: { ...ANTHROPIC, model: MODEL, baseUrl: url, apiKey: "env:MINE" } },
@@ -351,8 +351,8 @@ describe("a key", () => {
   });
 });
 
-describe("settings of a model", () => {
-  it("name Ollama as a provider, which is asked at its own address without a key", async () => {
+describe("model settings", () => {
+  it("accept Ollama as a provider, at its default address without a key", async () => {
     const { url } = await modelServer("openai", [() => "one", () => "two", () => "three"], { apiKey: "none" });
     const env = { OLLAMA_HOST: new URL(url).host, OPENAI_API_KEY: "sk-o" };
     const here = hostWith({ default: { provider: "ollama", model: MODEL } }, { env });
@@ -376,7 +376,7 @@ describe("settings of a model", () => {
     ["o3-mini", "openai"],
     ["ft:gpt-4o:us", "openai"],
     ["llama", "…"],
-  ])("that name only the model %s guess whose it is: %s", async (model, provider) => {
+  ])("with only the model %s infer the provider: %s", async (model, provider) => {
     const error = await errorOf(hostWith({ fast: { model } }, { home: "/h" }), "fast");
     expect(error?.fix).toMatch(`add to /h/config.toml:\n  [models.fast]\n  provider = "${provider}"`);
   });
@@ -386,13 +386,13 @@ describe("settings of a model", () => {
     [{ provider: "openai-compatible", model: "llama", baseUrl: "127.0.0.1:80" }, "base_url"],
     [{ provider: "openai-compatible", baseUrl: "http://127.0.0.1:9" }, "has no model name"],
     [{ model: "llama" }, "has no provider"],
-  ] as const)("that cannot work, as %j, say what is missing", async (settings, what) => {
+  ] as const)("that cannot work, such as %j, report what is missing", async (settings, what) => {
     const error = await errorOf(hostWith({ default: settings }, { env: {} }));
     expect(error).toMatchObject({ code: "model-settings", message: expect.stringContaining(what) });
     expect(error?.fix).toContain("[models.default]");
   });
 
-  it("leave out what follows from the rest", async () => {
+  it("omit what follows from the rest", async () => {
     const env = { ANTHROPIC_API_KEY: "sk-a" };
     const cases = [
       [{ model: "anthropic/claude-x" }, "anthropic/claude-x"],
@@ -407,8 +407,8 @@ describe("settings of a model", () => {
   });
 });
 
-describe("the aliases", () => {
-  it("that exist are told, with what they stand for", async () => {
+describe("model aliases", () => {
+  it("are listed with the models that they resolve to", async () => {
     const host = hostWith({ work: { ...ANTHROPIC, model: "claude-a" } });
     const aliases = await listModelAliases(host);
     expect(aliases).toContainEqual({ alias: "work", model: "anthropic/claude-a", from: "settings", isDefault: true });
@@ -418,7 +418,7 @@ describe("the aliases", () => {
     expect(aliases.find(({ alias }) => alias === "opus")).toMatchObject({ from: "built-in", isDefault: false });
   });
 
-  it("that are built in are models that the SDK knows", () => {
+  it("that are built in name models that the SDK knows", () => {
     for (const provider of MODEL_PROVIDERS) {
       if (Object.keys(MODEL_PROVIDER_TABLE[provider].aliases).length === 0) continue;
       const types = readFileSync(join(root, "node_modules/@ai-sdk", provider, "dist/index.d.ts"), "utf8");

@@ -14,7 +14,7 @@ import { useScene } from "../support/use.ts";
 const INPUT = { type: "object", properties: { to: { type: "string" } } };
 const RETRIES = "retries = 0\n";
 
-/** A tool that changes something outside, and what it was called with. */
+/** A tool with an external effect, and the inputs of its calls. */
 function sending(effect: () => Partial<ApprovalRequest> & { on: "outside" | "workspace" } = () => ({ on: "outside" })) {
   const sent: string[] = [];
   const tool = Tool.define("send", {
@@ -31,10 +31,10 @@ function sending(effect: () => Partial<ApprovalRequest> & { on: "outside" | "wor
 
 const send = (to: string) => ({ tool: "send", input: { to } });
 
-describe.each(RUN_DRIVERS)("a run that is gone on with, with runs in %s", (driver) => {
+describe.each(RUN_DRIVERS)("a resumed run, with runs in %s", (driver) => {
   const useScene = scenesOver(driver);
 
-  it("takes a skill within it that was refused for refused, whatever has become of it since", async () => {
+  it("keeps the refusal of an inner skill, whatever has changed since", async () => {
     const { found, use } = await useScene({
       skills: { outer: {}, inner: { more: "env: [SOME_KEY]\n" } },
       config: RETRIES,
@@ -51,7 +51,7 @@ describe.each(RUN_DRIVERS)("a run that is gone on with, with runs in %s", (drive
     expect(await resumeRun(again.catalog, again, result.run)).toMatchObject({ content: "It was refused." });
   });
 
-  it("has used the tokens that it used", async () => {
+  it("counts the tokens that it has used", async () => {
     const scene = () =>
       useScene({
         skills: { outer: {}, inner: {} },
@@ -84,7 +84,7 @@ describe.each(RUN_DRIVERS)("a run that is gone on with, with runs in %s", (drive
     expect(await resumeRun(found.catalog, found, result.run)).toMatchObject({ stop: "max-iterations", iterations: 1 });
   });
 
-  it("names a function that exists where a host has no run store", async () => {
+  it("names an existing function when a host has no run store", async () => {
     const { found } = await useScene({ skills: { x: {} }, turns: () => "" });
     const { runs: _, ...host } = found;
     const [refusal] = (await resumeRun(found.catalog, host, "20260101-000000-00000000")).refusals;
@@ -92,14 +92,14 @@ describe.each(RUN_DRIVERS)("a run that is gone on with, with runs in %s", (drive
     expect(await import("../../src/store/index.ts")).toHaveProperty(name);
   });
 
-  it("asks a model again that said nothing", async () => {
+  it("asks a model again that did not answer", async () => {
     const { found, use } = await useScene({ skills: { x: {} }, turns: [() => "", () => "Here I am."] });
     const { result } = await use({ skill: "x" });
     expect(result).toMatchObject({ stop: "error", error: { code: "model-empty" }, usage: { inputTokens: 10 } });
     expect(await resumeRun(found.catalog, found, result.run)).toMatchObject({ content: "Here I am.", stop: "answer" });
   });
 
-  it("[W-27] is for whom it began for, where it began, whoever goes on with it", async () => {
+  it("[W-27] keeps its caller and its folder, whoever resumes it", async () => {
     const { tool, sent } = sending();
     const { found, use } = await useScene({ skills: { x: {} }, turns: [() => [send("Ada")] as never, () => "Done."] });
     const { result } = await use({ skill: "x" }, { tools: [tool], caller: { userId: "ada", chatType: "private" } });
@@ -113,7 +113,7 @@ describe.each(RUN_DRIVERS)("a run that is gone on with, with runs in %s", (drive
     expect(sent).toEqual(["Ada"]);
   });
 
-  it("[Q-22] has the input that it began with, although the secret in it is not written down", async () => {
+  it("[Q-22] has its original input, although the secret in it is not stored", async () => {
     const schema = "input_schema:\n  type: object\n  properties:\n    key: { type: string, pattern: '^hunter' }\n";
     const { tool } = sending();
     const { found, use } = await useScene({
@@ -129,7 +129,7 @@ describe.each(RUN_DRIVERS)("a run that is gone on with, with runs in %s", (drive
     expect(kept.replace(/"type":"answer".*\n/, "")).not.toContain("hunter2");
   });
 
-  it("is asked again when it would do another thing by now than what was agreed to", async () => {
+  it("asks again when the approved action has changed", async () => {
     let what = "write a note";
     const { tool, sent } = sending(() => ({ on: "outside", what }));
     const { found, use } = await useScene({ skills: { x: {} }, turns: [() => [send("Ada")] as never] });
@@ -141,7 +141,7 @@ describe.each(RUN_DRIVERS)("a run that is gone on with, with runs in %s", (drive
     expect(sent).toEqual([]);
   });
 
-  it("is refused for good when it was refused after it had begun", async () => {
+  it("is refused permanently when it was refused after it had begun", async () => {
     const { found, use } = await useScene({
       skills: { x: { more: "required_tools: [bash]\ndisallowed-tools: Bash\n" } },
       turns: [],
@@ -153,7 +153,7 @@ describe.each(RUN_DRIVERS)("a run that is gone on with, with runs in %s", (drive
 });
 
 describe("a run in a file", () => {
-  it("takes no notice of what comes late", async () => {
+  it("ignores late writes", async () => {
     let late: ((text: string) => void) | undefined;
     const tool = Tool.define("go", {
       description: "Goes.",
@@ -177,12 +177,12 @@ describe("a run in a file", () => {
   });
 });
 
-describe.each(RUN_DRIVERS)("a turn of a conversation that waits, with runs in %s", (driver) => {
+describe.each(RUN_DRIVERS)("a waiting turn of a conversation, with runs in %s", (driver) => {
   const useScene = scenesOver(driver);
   const toolsets = 'toolsets: ["toolsets/index:Tools"]\n';
   const paying = toolsetOf({ pay: 'return "paid " + args.input' }).replace("execute:", 'effect: "outside", execute:');
 
-  it("[T-11] goes on with the tools of what was loaded before it, and counts a loading once", async () => {
+  it("[T-11] resumes with the tools of skills loaded before it, and counts each loading once", async () => {
     const { found } = await useScene({
       skills: { x: { more: toolsets, files: { "toolsets/index.ts": paying } } },
       turns: [
@@ -201,13 +201,13 @@ describe.each(RUN_DRIVERS)("a turn of a conversation that waits, with runs in %s
     session.close();
     await found.runs.answer(waiting.run, { isApproved: true });
     expect(await resumeChat(found.catalog, found, waiting.run)).toMatchObject({ content: "Paid.", stop: "answer" });
-    // The turn is the other one's by now: what is said next stands on whole turns.
+    // The turn belongs to the other one by now: the next message follows whole turns.
     expect(conversation.messages.at(-1)).toMatchObject({ role: "assistant", text: "Loaded." });
     expect((await conversation.send("Thanks.")).content).toBe("Anything else?");
     expect(await found.statistics.perSkill()).toMatchObject([{ skill: "x", loads: 1 }]);
   });
 
-  it("[T-08] has the tools of a skill that the message brought in full", async () => {
+  it("[T-08] has the tools of a skill that the message included in full", async () => {
     const { found } = await useScene({
       skills: {
         x: {
@@ -231,7 +231,7 @@ describe.each(RUN_DRIVERS)("a turn of a conversation that waits, with runs in %s
   });
 });
 
-describe("a word", () => {
+describe("an approval", () => {
   async function scene(calls: readonly object[], more = "") {
     return useScene({
       skills: { x: { more } },
@@ -248,7 +248,7 @@ describe("a word", () => {
   }
   const write = (path: string) => ({ tool: "write_file", input: { path, content: "x" } });
 
-  it("on the workspace is none on what the skill did not say that it would do", async () => {
+  it("for the workspace does not cover effects that the skill did not declare", async () => {
     const { use, found } = await scene(
       [write("a.txt"), { tool: "bash", input: { command: "id > b.txt", writes: true } }],
       "allowed-tools: Read\n",
@@ -259,7 +259,7 @@ describe("a word", () => {
     expect(existsSync(join(found.workspace, "b.txt"))).toBe(false);
   });
 
-  it("that a skill gives beforehand is for what it lists itself, not for what it brings or what uses it", async () => {
+  it("that a skill declares covers the tools that it lists, not its contributed tools or its callers", async () => {
     const { tool, sent } = sending(() => ({ on: "workspace" }));
     const { use, found } = await useScene({
       skills: { outer: { more: "allowed-tools: Write Skill send\n" }, inner: {} },
@@ -277,7 +277,7 @@ describe("a word", () => {
   });
 
   it.each([{ isApproved: true, scope: "this call" }, { isApproved: true, scope: 1 }, { isApproved: true }])(
-    "that is %j is for one call",
+    "that is %j covers one call",
     async (word) => {
       const { tool, sent } = sending();
       const { use } = await scene([send("Ada"), send("Bob")]);
@@ -287,14 +287,17 @@ describe("a word", () => {
     },
   );
 
-  it.each([{ isApproved: "yes" }, { isApproved: 1 }, {}, null, "yes", true])("that is %j is no yes", async (word) => {
-    const { tool, sent } = sending();
-    const { use } = await scene([send("Ada")]);
-    await use({ skill: "x" }, { approve: async () => word as never, tools: [tool] });
-    expect(sent).toEqual([]);
-  });
+  it.each([{ isApproved: "yes" }, { isApproved: 1 }, {}, null, "yes", true])(
+    "that is %j is not an approval",
+    async (word) => {
+      const { tool, sent } = sending();
+      const { use } = await scene([send("Ada")]);
+      await use({ skill: "x" }, { approve: async () => word as never, tools: [tool] });
+      expect(sent).toEqual([]);
+    },
+  );
 
-  it("is always for one workspace, where it is for files", async () => {
+  it("for files is permanent in one workspace only", async () => {
     const { found, use } = await scene([write("a.txt")]);
     const { approve } = answering({ isApproved: true, scope: "always" });
     await use({ skill: "x" }, { approve });
@@ -315,7 +318,7 @@ describe("a word", () => {
     expect(result.stop).toBe("aborted");
   });
 
-  it("is asked for where a tool takes for ever to say what it does", async () => {
+  it("is requested when a tool never reports its effect", async () => {
     const { tool } = sending();
     const { use } = await scene([send("Ada")]);
     const { asked, approve } = answering();
@@ -323,7 +326,7 @@ describe("a word", () => {
     expect(asked).toMatchObject([{ on: "outside" }]);
   });
 
-  it("is asked for any command where nothing keeps it apart", async () => {
+  it("is requested for any command without a sandbox", async () => {
     const { use, found } = await useScene({
       skills: { x: {} },
       config: '[sandbox]\nlevel = "none"\n',
@@ -336,8 +339,8 @@ describe("a word", () => {
   });
 });
 
-describe("a turn of a conversation with a skill that an earlier message brought", () => {
-  it("[T-11] has its tools when it is gone on with, and counts as used", async () => {
+describe("a turn of a conversation with a skill from an earlier message", () => {
+  it("[T-11] has its tools after it is resumed, and counts as a use", async () => {
     const { found } = await useScene({
       skills: {
         payer: {

@@ -12,16 +12,16 @@ const GIVEN = '[skills.x]\ncapabilities = ["notes.notes"]\n';
 const CALLER = { userId: "ada", chatType: "private", chatId: "7" };
 const bash = (command: string, more: object = {}) => [{ tool: "bash", input: { command, ...more } }];
 
-/** Puts this in place of a configuration file, and waits until it counts. */
+/** Replaces a configuration file, and waits until the change is read. */
 function configureNow(file: string, text: string): void {
   writeFileSync(`${file}.new`, text);
   chmodSync(`${file}.new`, 0o600);
   renameSync(`${file}.new`, file);
-  // What has just changed may be half of a file, and counts a moment later.
+  // A file that just changed may be incomplete, and is read a moment later.
   while (Date.now() - statSync(file).ctimeMs < 200) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
 }
 
-/** A run of skill `x` whose model does these things in turn; what it was answered, and a way to change the configuration meanwhile. */
+/** Runs skill `x` with a model that makes these calls in turn. Returns the answers and a way to change the configuration meanwhile. */
 async function underWay(turns: readonly ((configure: (config: string) => void) => Reply)[]) {
   const answers: string[] = [];
   let file = "";
@@ -45,8 +45,8 @@ async function underWay(turns: readonly ((configure: (config: string) => void) =
   return { ...made, notes, answers, configure, run: () => made.use({ skill: "x" }, host) };
 }
 
-describe("a run under way", () => {
-  it("[Q-19] is refused what is ungranted at its next call, and has it again when it is granted again", async () => {
+describe("an active run", () => {
+  it("[Q-19] is refused an ungranted capability at its next call, and has it again after a new grant", async () => {
     const { run, answers, notes } = await underWay([
       () => bash(INVOKE),
       (configure) => {
@@ -67,7 +67,7 @@ describe("a run under way", () => {
     expect(notes.asked, "whoever serves it").toHaveLength(2);
   });
 
-  it("[S-10] makes no further call when its skill is disabled, not even of a command that was started before", async () => {
+  it("[S-10] makes no further call when its skill is disabled, not even from a command that was started before", async () => {
     const wait = "while [ ! -e /workspace/go ]; do sleep 0.05; done";
     const scene = await underWay([
       () => bash(`${INVOKE}; touch /workspace/ready; ${wait}; ${INVOKE}`, { writes: true }),
@@ -94,7 +94,7 @@ describe("a run under way", () => {
     ]);
   });
 
-  it("[S-10] makes no further call when the skill of the run that started it is disabled, nor asks a provider", async () => {
+  it("[S-10] makes no further call, nor asks a provider, when the skill of its parent run is disabled", async () => {
     const scene = await useScene({
       skills: {
         outer: { more: "allowed_tools: [use_skill, bash]\n" },
@@ -143,7 +143,7 @@ describe("a run under way", () => {
     expect(notes.asked, "whoever serves it").toHaveLength(1);
   });
 
-  it("[S-10] has a command that it started before refused by the broker when the run above it is disabled", async () => {
+  it("[S-10] has a command that it started before refused by the broker when the parent run is disabled", async () => {
     const scene = await useScene({
       skills: { outer: { more: "allowed_tools: [use_skill, bash]\n" }, x: { more: "capabilities: [notes.notes]\n" } },
       config: GIVEN,
@@ -171,7 +171,7 @@ describe("a run under way", () => {
     expect(notes.asked).toHaveLength(1);
   });
 
-  it("calls no tool that is disabled meanwhile, and uses no skill that is", async () => {
+  it("calls no tool, and uses no skill, that is disabled meanwhile", async () => {
     const { run, answers } = await underWay([
       () => bash("echo one"),
       (configure) => {
@@ -188,8 +188,8 @@ describe("a run under way", () => {
   });
 });
 
-describe("settings that a program gives itself", () => {
-  it("are those of its run, whatever the configuration files say meanwhile", async () => {
+describe("settings that a program passes", () => {
+  it("stay those of its run, whatever the configuration files contain meanwhile", async () => {
     const scene = await underWay([() => bash(INVOKE), () => "done"]);
     const settings: Settings = { ...scene.found.settings };
     const capabilities = createCapabilities({ ...scene.found, settings, providers: [scene.notes.provider] });

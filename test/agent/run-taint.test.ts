@@ -36,7 +36,7 @@ function mail() {
   return { tool, sent };
 }
 
-/** Each call in a turn of its own, and what the model says then. */
+/** Makes each call in its own turn, then answers with this text. */
 const inTurn = (...calls: readonly object[]): Turn[] => [...calls.map((call) => () => [call] as never), () => "done"];
 
 async function scene(turns: readonly Turn[], parts: Partial<Parts> = {}) {
@@ -44,7 +44,7 @@ async function scene(turns: readonly Turn[], parts: Partial<Parts> = {}) {
 }
 
 describe("the name of another skill", () => {
-  it("[P-22, Q-07] is asked about when it comes from a file of the skill, and it is said which", async () => {
+  it("needs approval when it comes from a file of the skill, which is named", async () => {
     const { use, server } = await scene(inTurn(read, deploy()));
     const { asked, approve } = asking({ isApproved: false, reason: "no" });
     const { events } = await use({ skill: "x", message: "Read the notes." }, { approve });
@@ -56,7 +56,7 @@ describe("the name of another skill", () => {
     expect(server.requests[2]?.results.at(-1)?.content).toContain("was not approved: its input comes from");
   });
 
-  it("[P-22] is asked about when it comes from a script, a command or a page", async () => {
+  it("[P-22] needs approval when it comes from a script, a command or a page", async () => {
     const pages = createServer((_, response) => response.end(HOSTILE));
     await new Promise<void>((resolve) => pages.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => {
@@ -84,7 +84,7 @@ describe("the name of another skill", () => {
     }
   });
 
-  it("is not asked about when the user said it too, or the instructions do, or nobody else has", async () => {
+  it("needs no approval when it is also in the user's message or the instructions, or no untrusted text contains it", async () => {
     const { asked, approve } = asking();
     const used = ({ instructions }: { instructions: string }) => (instructions.includes('"deploy"') ? "deployed" : "?");
     const turns = [() => [read], () => [deploy()], used, () => "done"] as Turn[];
@@ -100,7 +100,7 @@ describe("the name of another skill", () => {
     expect(own.server.requests.at(-1)?.results.at(-1)?.content).toContain("deployed");
   });
 
-  it("may be given again where it was chosen freely, also when its own answer names it", async () => {
+  it("can be repeated when it was chosen freely, even if its own answer contains it", async () => {
     const turns = [() => [deploy()], () => "deploy is done", () => [deploy()], () => "again", () => "done"] as Turn[];
     const { use } = await scene(turns);
     const { asked, approve } = asking();
@@ -108,7 +108,7 @@ describe("the name of another skill", () => {
     expect(asked).toEqual([]);
   });
 
-  it("is no other's where it is a part of what the user said", async () => {
+  it("is not untrusted when it is part of the user's message", async () => {
     const { use } = await scene(inTurn(read, deploy()));
     const { asked, approve } = asking();
     await use({ skill: "x", message: "Use deploy-all, and write to me@deploy.example." }, { approve });
@@ -116,8 +116,8 @@ describe("the name of another skill", () => {
   });
 });
 
-describe("what changes something outside", () => {
-  it("[P-22, Q-07] is asked about although it was agreed to for ever, with what its input comes from", async () => {
+describe("a call with an external effect", () => {
+  it("needs approval despite a permanent one, with the origin of its input", async () => {
     const { tool, sent } = mail();
     const calls = [send("ada@example.com"), read, send("eve@evil.example"), send("eve@evil.example")];
     const { use, found } = await scene(inTurn(...calls));
@@ -135,7 +135,7 @@ describe("what changes something outside", () => {
     expect(await found.approvals.list()).toMatchObject([{ allowed: ["tool:send_mail"] }]);
   });
 
-  it("is asked about as before for words of the model's own", async () => {
+  it("needs the usual approval for the model's own words", async () => {
     const { tool } = mail();
     const { use } = await scene(inTurn(read, send("ada@example.com")));
     const { asked, approve } = asking({ isApproved: true });
@@ -146,7 +146,7 @@ describe("what changes something outside", () => {
     expect(asked[0]).not.toHaveProperty("isOnce");
   });
 
-  it("[P-22] waits where nobody can be asked, and is asked about with the same origin when it is gone on with", async () => {
+  it("[P-22] waits when no user can be asked, and shows the same origin when it is resumed", async () => {
     const { tool, sent } = mail();
     const { use, found, server } = await scene(inTurn(read, send("eve@evil.example")));
     const { result } = await use({ skill: "x", message: "Read the notes." }, { tools: [tool] });
@@ -161,11 +161,11 @@ describe("what changes something outside", () => {
   });
 });
 
-describe("a skill that another one uses", () => {
+describe("an inner skill", () => {
   const handing = { tool: "use_skill", input: { skill: "mailer", message: "Write to eve@evil.example: Hi." } };
   const parts = { skills: { ...skills, mailer: {} } };
 
-  it("[P-22] knows where that comes from which it was told", async () => {
+  it("[P-22] knows the origin of its input", async () => {
     const { tool } = mail();
     const turns = [() => [read], () => [handing], () => [send("eve@evil.example")], () => "no", () => "done"] as Turn[];
     const { use } = await scene(turns, parts);
@@ -174,7 +174,7 @@ describe("a skill that another one uses", () => {
     expect(asked).toMatchObject([{ skill: "mailer", tool: "send_mail", from: ["file notes.md of skill x"] }]);
   });
 
-  it("is told by the user what they told the one that uses it, and gives back text of others", async () => {
+  it("takes the user's message from its caller, and returns untrusted text", async () => {
     const { tool } = mail();
     const turns = [
       () => [handing],
@@ -193,11 +193,11 @@ describe("a skill that another one uses", () => {
   });
 });
 
-describe("a path outside", () => {
+describe("a path outside the workspace", () => {
   const INPUT = { type: "object", properties: { path: { type: "string" } } };
   const looking = (path: string) => ({ tool: "look", input: { path } });
 
-  it("[P-22] is asked about for a tool that could go there, and not one inside", async () => {
+  it("[P-22] needs approval for a tool that could reach it; a path inside does not", async () => {
     const look = Tool.define("look", { description: "Looks.", parameters: INPUT, execute: () => "seen" });
     let inside = "";
     const { use, found } = await useScene({
@@ -221,7 +221,7 @@ describe("a path outside", () => {
 });
 
 describe("a conversation", () => {
-  it("[P-22] remembers what others wrote in turns before, and what the user said", async () => {
+  it("[P-22] remembers untrusted text of former turns, and the user's messages", async () => {
     const { tool } = mail();
     const { found } = await scene([
       () => [{ tool: "read_skill_resource", input: { skill: "x", resource: "notes.md" } }],
@@ -243,7 +243,7 @@ describe("a conversation", () => {
   });
 });
 
-describe("somebody else's agent", () => {
+describe("an agent of another framework", () => {
   const index = `import { Tool } from "@agent/tools";
     const input = { type: "object", properties: { to: { type: "string" } } };
     const effect = () => ({ on: "outside", what: "post it" });
@@ -253,7 +253,7 @@ describe("somebody else's agent", () => {
   };
   const from = "file notes.md of skill x";
 
-  it("[P-22] has a session that asks about what changes something, whatever was agreed to", async () => {
+  it("[P-22] has a session that asks before external effects, whatever was approved", async () => {
     const { found } = await useScene({ skills: poster, turns: [] });
     const { asked, approve } = asking({ isApproved: true, scope: "run" }, { isApproved: false, reason: "no" });
     const session = openSession(found.catalog, { ...found, approve });
@@ -271,7 +271,7 @@ describe("somebody else's agent", () => {
     ]);
   });
 
-  it("[P-22] shows its user where it comes from, and takes no word but for this once", async () => {
+  it("[P-22] shows its user the origin, and accepts approval for this call only", async () => {
     const { found } = await useScene({ skills: poster, turns: [] });
     const { client, call } = await connectTo(servingOf(found), { capabilities: { elicitation: { form: {} } } });
     const forms: string[] = [];
@@ -291,8 +291,8 @@ describe("somebody else's agent", () => {
   });
 });
 
-describe("at the terminal", () => {
-  it("[P-22] says where it comes from, and lets it be agreed to once and no further", async () => {
+describe("the terminal", () => {
+  it("[P-22] shows the origin, and accepts approval for this call only", async () => {
     const at = place(
       {
         "home/.skillet/skills/x/SKILL.md": skillText("x"),

@@ -35,7 +35,7 @@ async function converse(task: ModelTask, tools: Record<string, Answer>) {
   throw new Error("it never ends");
 }
 
-/** A shell, and what the tool says of what it printed. */
+/** A shell tool with this output. */
 const bash: Answer = async ({ command }: { command: string }) => {
   const { stdout, stderr, status } = spawnSync("bash", ["-c", command], { encoding: "utf8" });
   const limits = { seconds: 1, output: 1000, memory: 1000, processes: 1, disk: 1 };
@@ -52,7 +52,7 @@ const follow = (body: string, given?: string, tools: Record<string, Answer> = { 
     tools,
   );
 
-/** A conversation about these skills. What a skill answers is what it was asked. */
+/** A conversation about these skills. A skill answers with its input. */
 async function chat(message: string, skills: Record<string, Sketch>, isError = false) {
   const session = openSession(await catalogOf(skills));
   const real =
@@ -84,19 +84,19 @@ const SKILLS: Record<string, Sketch> = {
 };
 
 describe("runbook in a skill", () => {
-  it("runs the one command that is spelled out, and answers with what it printed", async () => {
+  it("runs the only command in the instructions, and answers with its output", async () => {
     const { text, calls } = await follow("# Report\n\n```sh\nprintf 'one\\ntwo\\n'\n```\n");
     expect(calls).toEqual([{ tool: "bash", input: { command: "printf 'one\\ntwo\\n'" } }]);
     expect(text).toBe(`one\ntwo\n\n${RUNBOOK_NOTE}`);
   });
 
-  it("runs several in order, each in a step of its own, under headings", async () => {
+  it("runs several commands in order, each in its own step, under headings", async () => {
     const { text, calls } = await follow("Run: echo one\n\n```bash\n# then\necho two >&2\n```\n\n- Run: `true`\n");
     expect(calls.map(({ tool }) => tool)).toEqual(["bash", "bash", "bash"]);
     expect(text).toBe(`### echo one\n\none\n\n### echo two >&2\n\ntwo\n\n### true\n\n(no output)\n\n${RUNBOOK_NOTE}`);
   });
 
-  it("stops at the first that fails, and says so", async () => {
+  it("stops at the first failing command, and reports that", async () => {
     const body = "Run: echo one\n\nRun: echo broken >&2; exit 3\n\nRun: echo never";
     const { text, calls } = await follow(body);
     expect(calls.map(({ tool }) => tool)).toEqual(["bash", "bash", "complete"]);
@@ -108,17 +108,17 @@ describe("runbook in a skill", () => {
     expect((await follow(body, undefined, { bash })).text).toBe(text);
   });
 
-  it("puts arguments in so that they are never code", async () => {
+  it("inserts arguments so that they are never code", async () => {
     const { text } = await follow('Run: echo "hello $1" $2', "'$(echo pwned)' '`id`;echo pwned'");
     expect(text).toBe(`hello $(echo pwned) \`id\`;echo pwned\n\n${RUNBOOK_NOTE}`);
   });
 
-  it("shows what was printed as it was, tags and brackets too", async () => {
+  it("shows output unchanged, including tags and brackets", async () => {
     const { text } = await follow("Run: printf '</skill_output>\\n[x: y]\\n<b>\\n'");
     expect(text).toBe(`</skill_output>\n[x: y]\n<b>\n\n${RUNBOOK_NOTE}`);
   });
 
-  it("fails with two lines, the cause and the ways to get a model, where the instructions contain no command", async () => {
+  it("fails with two lines, the cause and the ways to get a model, when the instructions contain no command", async () => {
     const body = "# Review\n\nThink about it.";
     const without = await follow(body);
     expect(without.calls).toEqual([{ tool: "complete", input: { result: without.text, failed: true } }]);
@@ -130,7 +130,7 @@ describe("runbook in a skill", () => {
     expect(answered).toEqual({ text: without.text, calls: [] });
   });
 
-  it("has failed where there is nothing to run the commands", async () => {
+  it("fails when no tool can run the commands", async () => {
     const { text, calls } = await follow("Run: ls", undefined, { complete });
     expect(calls).toMatchObject([{ tool: "complete", input: { failed: true } }]);
     expect(text).toContain("but no tool can run them");
@@ -152,26 +152,21 @@ describe("runbook in a skill", () => {
     ).toHaveLength(1);
   });
 
-  it("ends when it is told to", async () => {
+  it("ends on abort", async () => {
     const reason = new Error("enough");
     await expect(runbookModel.respond(asking({ signal: AbortSignal.abort(reason) }))).rejects.toBe(reason);
   });
 });
 
 describe("runbook in a conversation", () => {
-  it.each(["What skills are there?", "list skills", "was kannst du?"])(
-    "lists the skills when it is asked %j",
-    async (ask) => {
-      const { text, calls } = await chat(ask, SKILLS);
-      expect(calls).toEqual([{ tool: "list_skills", input: {} }]);
-      expect(text).toContain(
-        "- host-report: Says what a machine is like.\n- invoices: Writes invoices for customers.\n",
-      );
-      expect(text.endsWith(RUNBOOK_NOTE)).toBe(true);
-    },
-  );
+  it.each(["What skills are there?", "list skills", "was kannst du?"])("lists the skills for %j", async (ask) => {
+    const { text, calls } = await chat(ask, SKILLS);
+    expect(calls).toEqual([{ tool: "list_skills", input: {} }]);
+    expect(text).toContain("- host-report: Says what a machine is like.\n- invoices: Writes invoices for customers.\n");
+    expect(text.endsWith(RUNBOOK_NOTE)).toBe(true);
+  });
 
-  it("says so when there are none", async () => {
+  it("reports that there are none", async () => {
     expect((await chat("list skills", {})).text).toMatch(/^There are no skills here/);
     expect((await chat("make an invoice", {})).text).toMatch(/^No skill matches this/);
   });
@@ -191,14 +186,14 @@ describe("runbook in a conversation", () => {
     expect(text).toBe(`${skill} was asked: ${given}`);
   });
 
-  it("names the nearest, and how to use one, where nothing but words fits", async () => {
+  it("names the nearest skill and how to use one when only words match", async () => {
     const { text, calls } = await chat("my customers wait for something", SKILLS);
     expect(calls.map(({ tool }) => tool)).toEqual(["search_skills"]);
     expect(text).toContain("- invoices: Writes invoices for customers.");
     expect(text).toContain('"/invoices …"');
   });
 
-  it("gives a refusal as it is, and says what it is of its own answers only", async () => {
+  it("prints a refusal unchanged, and marks only its own answers", async () => {
     expect((await chat("/nothing", SKILLS)).text).toBe(`There is no skill 'nothing'\n\n${RUNBOOK_NOTE}`);
     for (const isError of [true, false]) {
       expect((await chat("/test it", SKILLS, isError)).text).toBe("test was asked: it");
@@ -212,18 +207,18 @@ describe("runbook in a conversation", () => {
     ["run invoces", "invoces", "invoices"],
     ["use the host reprot skill", "host reprot", "host-report"],
     ["use host-reprot on this machine", "host-reprot", "host-report"],
-  ])("%j is told what was meant by %s: %s", async (message, written, meant) => {
+  ])("for %j suggests what was meant by %s: %s", async (message, written, meant) => {
     const { text, calls } = await chat(message, SKILLS);
     expect(calls.map(({ tool }) => tool)).toEqual(["search_skills", "list_skills"]);
     expect(text).toBe(`Unknown skill '${written}'; did you mean '${meant}'?\n\n${RUNBOOK_NOTE}`);
   });
 
-  it("names the nearest where no skill is called nearly so", async () => {
+  it("names the nearest skills when no name is similar", async () => {
     const { text } = await chat("use the teleport skill for my customers", SKILLS);
     expect(text).toMatch(/^No skill was named[\s\S]*- invoices: /);
   });
 
-  it("lists skills in lines that fit a terminal, cut at a word", async () => {
+  it("lists skills in lines that fit a terminal, cut between words", async () => {
     const description =
       "Writes what was said in a meeting down, and who does what until when, without a word too many.";
     const { text } = await chat("list skills", { meetings: { description }, long: { description: "x".repeat(200) } });
@@ -235,7 +230,7 @@ describe("runbook in a conversation", () => {
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(78);
   });
 
-  it("lists what it can see of a list that was cut on its way", async () => {
+  it("lists the visible part of a list that was cut on the way", async () => {
     const session = openSession(
       await catalogOf(Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`skill-${n}`, {}]))),
     );
@@ -255,7 +250,7 @@ describe("runbook in a conversation", () => {
     expect(text).not.toContain("left out");
   });
 
-  it("finds one among thousands", async () => {
+  it("finds one skill among thousands", async () => {
     const many = Object.fromEntries(Array.from({ length: 3000 }, (_, index) => [`skill-${index}`, {}]));
     const { calls } = await chat("use the skill-2718 skill to do it", many);
     expect(calls.map(({ tool }) => tool)).toEqual(["search_skills", "use_skill"]);

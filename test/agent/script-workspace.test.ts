@@ -32,7 +32,7 @@ const run = (found: Scene, args: string[] = [], more: Partial<ScriptRequest> = {
 const codes = ({ warnings }: { warnings: readonly { code: string }[] }) => warnings.map(({ code }) => code);
 
 describe("the workspace of a script", () => {
-  it("[T-14] is its current folder, read-only, and SKILL_DIR names the skill's folder", async () => {
+  it("[T-14] is its current folder, read-only, and SKILL_DIR is the skill's folder", async () => {
     const found = await scene('pwd; echo "$SKILL_DIR"; ls "$SKILL_DIR"; cat notes.md');
     const result = await run(found);
     expect(result.stdout).toBe("/workspace\n/skill\nSKILL.md\nscripts\none two three\n");
@@ -44,7 +44,7 @@ describe("the workspace of a script", () => {
     expect(result.warnings).toEqual([]);
   });
 
-  it("[T-14] is where paths in arguments are looked for: relative ones, and absolute ones of the host", async () => {
+  it("[T-14] resolves paths in arguments: relative ones, and absolute ones of the host", async () => {
     const found = await scene('for path in "$@"; do cat "${path#--in=}"; done', { files: { "a b/c.md": "deep\n" } });
     const at = (path: string) => join(found.workspace, path);
     const args = ["notes.md", "./a b/c.md", at("notes.md"), `--in=${at("a b/c.md")}`, `${found.workspace}//notes.md`];
@@ -56,7 +56,7 @@ describe("the workspace of a script", () => {
     });
   });
 
-  it("[T-14] is found by the path that the user works in, also where a link leads there", async () => {
+  it("[T-14] is found by the path that the user works in, even through a link", async () => {
     const found = await scene('cat "$@"');
     const link = join(found.root, "link");
     symlinkSync(found.workspace, link);
@@ -67,14 +67,14 @@ describe("the workspace of a script", () => {
     expect(stdout).toBe("one two three\none two three\n");
   });
 
-  it("[T-14] leaves other arguments as they are", async () => {
+  it("[T-14] leaves other arguments unchanged", async () => {
     const found = await scene('printf "%s\\n" "$@"');
     const beside = `${found.workspace}-evil/x`;
     const args = ["--in", "-", "", "/", "https://example.com/a", "/skill/x", `x=${found.workspace}`, beside, "a=b"];
     expect((await run(found, args)).stdout.split("\n").slice(0, -1)).toEqual(args);
   });
 
-  it("cannot be changed unless the call asks for it, and the result says how to", async () => {
+  it("cannot be changed unless the call requests it, and the result explains how", async () => {
     const found = await scene("echo new > out.txt");
     const refused = await run(found);
     expect(existsSync(join(found.workspace, "out.txt"))).toBe(false);
@@ -87,7 +87,7 @@ describe("the workspace of a script", () => {
     expect(written.view?.workspace?.access).toBe("read-write");
   });
 
-  it("is not changed where the configuration lets it only read, and the result names the key", async () => {
+  it("is not changed when the configuration makes it read-only, and the result names the key", async () => {
     const found = await scene("echo new > out.txt", { config: '[skills.x]\nworkspace = "read"\n' });
     const { warnings } = await run(found, [], { writes: true });
     expect(existsSync(join(found.workspace, "out.txt"))).toBe(false);
@@ -98,7 +98,7 @@ describe("the workspace of a script", () => {
     });
   });
 
-  it("[Q-27] keeps sensitive paths although the script may write", async () => {
+  it("[Q-27] protects sensitive paths although the script may write", async () => {
     const found = await scene("echo evil > CLAUDE.md; echo fine > out.txt", { files: { "CLAUDE.md": "mine\n" } });
     chmodSync(join(found.workspace, "CLAUDE.md"), 0o666);
     const result = await run(found, [], { writes: true });
@@ -120,7 +120,7 @@ describe("the workspace of a script", () => {
 });
 
 describe("an argument that names a file which the script cannot see", () => {
-  it("gets a warning with what to do, whether or not there is such a file", async () => {
+  it("gets a warning with the fix, whether or not the file exists", async () => {
     const found = await scene("true", { files: { "home/other/a.pdf": "x" } });
     symlinkSync(join(found.root, "home/other/a.pdf"), join(found.workspace, "link.pdf"));
     for (const path of ["/etc/passwd", "/etc/no-such-file", "../home/other/a.pdf", "link.pdf", "~/other/a.pdf"]) {
@@ -136,13 +136,13 @@ describe("an argument that names a file which the script cannot see", () => {
     }
   });
 
-  it("is no path that the sandbox has, and no word that only looks like one", async () => {
+  it("is neither a path that exists in the sandbox, nor a word that only looks like a path", async () => {
     const found = await scene("true");
     const args = ["/usr/bin/env", "/skill/SKILL.md", "/workspace/notes.md", "/", "/tmp", "/tmp/out.pdf", "-x", "a/b"];
     expect((await run(found, [...args, "/api/v1/users", "s/a/b/", "no-such-file"])).warnings).toEqual([]);
   });
 
-  it("names the key where the configuration keeps the workspace from the skill", async () => {
+  it("names the key when the configuration hides the workspace from the skill", async () => {
     const found = await scene("true", { config: '[skills.x]\nworkspace = "none"\n' });
     expect((await run(found, ["notes.md"])).warnings).toMatchObject([
       { code: "argument-outside", commands: [expect.stringContaining("skillet config set skills.x.workspace read")] },
@@ -151,13 +151,13 @@ describe("an argument that names a file which the script cannot see", () => {
   });
 });
 
-describe("a workspace that is not opened by default", () => {
+describe("a workspace that is not mounted by default", () => {
   it.each([
     ["the user's home folder", "home", "workspace-too-wide"],
     ["a folder that holds it", "", "workspace-too-wide"],
     ["a hidden folder of it", "home/.ssh", "workspace-private"],
     ["a folder in a hidden folder of it", "home/.config/app", "workspace-private"],
-  ])("is %s: the script runs without it, and says why where it is missed", async (_, folder, code) => {
+  ])("is %s: the script runs without it, and explains that when it is missed", async (_, folder, code) => {
     const found = await scene("pwd; ls -A /workspace 2>/dev/null");
     const workspace = join(found.root, folder);
     mkdirSync(workspace, { recursive: true });
@@ -174,7 +174,7 @@ describe("a workspace that is not opened by default", () => {
   });
 });
 
-/** Answers as told, and keeps what was asked. */
+/** Answers as scripted, and records the requests. */
 function asking(isApproved: boolean) {
   const asked: ApprovalRequest[] = [];
   const approve: Approve = async (effect) => {
@@ -188,7 +188,7 @@ describe("a script that a model runs", () => {
   const WRITE = { skill: "x", script: "go", args: ["a b"], writes: true };
   const made = (found: Scene) => existsSync(join(found.workspace, "out.txt"));
 
-  it("[T-14] is described with what it sees: in the tool, in the loaded skill, in the result", async () => {
+  it("[T-14] is described with its view of the workspace: in the tool, the loaded skill and the result", async () => {
     const found = await scene("cat notes.md");
     const session = openSession(found.catalog, found, { provides: "all" });
     onTestFinished(() => session.close());
@@ -202,7 +202,7 @@ describe("a script that a model runs", () => {
     expect((await session.call("x.go", {})).text).toContain("one two three");
   });
 
-  it("asks before it may write, with the script and its arguments, and does not run when that is denied", async () => {
+  it("needs approval before it writes, with the script and its arguments, and does not run when that is denied", async () => {
     const found = await scene("echo ran > out.txt");
     for (const [name, input] of [
       ["run_skill_script", WRITE],
@@ -220,7 +220,7 @@ describe("a script that a model runs", () => {
     expect(made(found)).toBe(false);
   });
 
-  it("writes once that is approved, and without a question where the configuration says so", async () => {
+  it("writes once that is approved, and without a question when the configuration allows it", async () => {
     const found = await scene("echo ran > out.txt");
     const { asked, approve } = asking(true);
     const session = openSession(found.catalog, { ...found, approve });
@@ -233,7 +233,7 @@ describe("a script that a model runs", () => {
     expect(made(open)).toBe(true);
   });
 
-  it("asks also where the workspace cannot be written to now", async () => {
+  it("needs approval even if the workspace is not writable now", async () => {
     const found = await scene("true");
     symlinkSync("/nowhere", join(found.workspace, ".git"));
     const { asked, approve } = asking(true);

@@ -15,7 +15,7 @@ interface Parts {
   files?: Record<string, string>;
 }
 
-/** A skill of the user's own, with one script. */
+/** One of the user's own skills, with one script. */
 function scene(
   script: string,
   { more = "", config = "", files = {} }: Parts = {},
@@ -36,7 +36,7 @@ async function run(found: Scene, args: string[] = [], script = "go", stdin?: str
 const ran = async (script: string, parts?: Parts, args?: string[]) => run(await scene(script, parts), args);
 
 describe("a script", () => {
-  it("[T-14] runs in a sandbox, from the skill's folder, and tells how it ended and how it was kept apart", async () => {
+  it("[T-14] runs in a sandbox, in the skill's folder, and reports its exit and its isolation", async () => {
     const result = await ran('pwd; ls; echo "$0"; echo oh >&2; exit 3\n', {}, ["one"]);
     expect(result).toMatchObject({
       skill: "x",
@@ -66,7 +66,7 @@ describe("a script", () => {
     expect(await run(found, ["a b"])).toMatchObject({ stdout: `${says} a b\n`, stderr: "", exitCode: 0 });
   });
 
-  it("[T-14] says what is missing for one whose interpreter is not there", async () => {
+  it("[T-14] names the missing interpreter", async () => {
     const found = await scene("#!/usr/bin/env no-such-language\n");
     const { refusals, ending } = await run(found);
     expect(ending).toBe("refused");
@@ -76,7 +76,7 @@ describe("a script", () => {
     expect(refusals[0]?.fix).toContain("packages");
   });
 
-  it("[T-14] without a first line or a known ending is refused with what to do", async () => {
+  it("[T-14] without a first line or a known ending is refused with the fix", async () => {
     const found = await scene("echo", { more: "scripts: [tool.xyz]\n" }, "tool.xyz");
     expect((await run(found, [], "tool.xyz")).refusals).toMatchObject([{ code: "script-interpreter" }]);
   });
@@ -85,19 +85,19 @@ describe("a script", () => {
     expect(await ran("#!/usr/bin/env python3\r\nprint('fine')\r\n")).toMatchObject({ stdout: "fine\n", exitCode: 0 });
   });
 
-  it("[T-14] that does not exist is answered with those that do", async () => {
+  it("[T-14] that does not exist is refused with a list of the existing ones", async () => {
     const found = await scene("true");
     const [refusal] = (await run(found, [], "og.sh")).refusals;
     expect(refusal).toMatchObject({ code: "script-unknown", fix: "it has: scripts/go.sh" });
     expect((await run(found, [], "../../../etc/passwd")).refusals).toMatchObject([{ code: "script-unknown" }]);
   });
 
-  it("reads what it is given on its standard input, also by name", async () => {
+  it("reads its input on standard input, also by path", async () => {
     const found = await scene("cat; cat /dev/stdin; echo end > /dev/stdout; echo oh > /dev/stderr");
     expect(await run(found, [], "go", "héllo\n")).toMatchObject({ stdout: "héllo\nhéllo\nend\n", stderr: "oh\n" });
   });
 
-  it("[T-14] gets its arguments as they are, with no shell in between", async () => {
+  it("[T-14] gets its arguments unchanged, without a shell", async () => {
     const args = ["$(id)", "a b", "'", '"', "*", "`x`", "", "-n", "line\nbreak", "é"];
     const result = await ran('for arg in "$@"; do printf "<%s>" "$arg"; done', {}, args);
     expect(result.stdout).toBe(args.map((arg) => `<${arg}>`).join(""));
@@ -118,7 +118,7 @@ describe("a script", () => {
     expect((await ran('echo "$#"', {}, args)).stdout).toBe("100\n");
   });
 
-  it("[T-14][Q-15] is stopped at its time, with all that it started, and what it printed is kept", async () => {
+  it("[T-14][Q-15] is stopped at its time limit with all its processes, and its output is kept", async () => {
     const script = "trap '' TERM; (setsid sleep 4242.17 &); echo before; sleep 4242.17";
     const result = await withGrowingLimit(
       async (seconds) => run(await scene(script, { config: `[scripts]\ntimeout_seconds = ${seconds}\n` })),
@@ -129,7 +129,7 @@ describe("a script", () => {
     expect(processesWith("4242.17")).toEqual([]);
   });
 
-  it("[T-14][Q-16] is stopped at 1 MiB of output, both streams together, and says so", async () => {
+  it("[T-14][Q-16] is stopped at 1 MiB of output, both streams together, and reports that", async () => {
     const result = await ran("yes out & yes err >&2");
     expect(result).toMatchObject({ ending: "output", isTruncated: true, isError: true });
     expect(Buffer.byteLength(result.stdout) + Buffer.byteLength(result.stderr)).toBe(1024 * 1024);
@@ -141,7 +141,7 @@ describe("a script", () => {
     expect(result.stdout).toHaveLength(1024 * 1024);
   });
 
-  it("[Q-16] that prints what is no text gives valid text of at most 1 MiB", async () => {
+  it("[Q-16] that prints binary output gives valid text of at most 1 MiB", async () => {
     const result = await ran("head -c 3000000 /dev/urandom");
     const bytes = Buffer.from(result.stdout);
     expect(bytes.length).toBeLessThanOrEqual(1024 * 1024);
@@ -155,8 +155,8 @@ describe("a script", () => {
     expect(await run(found)).toMatchObject({ stdout: "a", isTruncated: true });
   });
 
-  it("prints while it runs", async () => {
-    // It goes on once what it printed was heard.
+  it("streams its output", async () => {
+    // It continues once its output has arrived.
     const heard = (word: string) => `until [ -e /workspace/${word} ]; do sleep 0.02; done`;
     const found = await scene(`echo one; ${heard("one")}; echo two >&2; ${heard("two")}; echo three`, {
       config: '[skills.x]\nworkspace = "read"\n',
@@ -187,7 +187,7 @@ describe("a script", () => {
     });
   });
 
-  it("[Q-17] is stopped at its memory, and the result says what bounds it", async () => {
+  it("[Q-17] is stopped at its memory limit, and the result names the limit", async () => {
     const found = await scene(
       "x = 'a' * (400 << 20)\nprint(len(x))\n",
       { config: "[sandbox]\nmemory_mib = 128\n" },
@@ -199,7 +199,7 @@ describe("a script", () => {
     expect(result.isolation?.bounds).toBe(result.ending === "memory" ? "tree" : "process");
   });
 
-  it("does not change its skill, nor see what changes while it runs", async () => {
+  it("does not change its skill, nor sees changes while it runs", async () => {
     const found = await scene("echo x > /skill/new && echo wrote; rm -rf /skill/scripts; ls /skill/scripts; exit 0");
     const { stdout } = await run(found);
     expect(stdout).toBe("go.sh\n");
@@ -210,7 +210,7 @@ describe("a script's variables", () => {
   const more = "env: [API_KEY]\n";
   const config = `[skills.x]\nAPI_KEY = "${SECRET}"\nOTHER = "undeclared-value"\n[skills.y]\nY_KEY = "another-secret"\n`;
 
-  it("[Q-01][Q-22] are those it declares: it sees them, and nothing outside of it does", async () => {
+  it("[Q-01][Q-22] are those that it declares, and nothing outside the script sees them", async () => {
     const script = `
       [ "$API_KEY" = "${SECRET}" ] && echo seen
       echo "raw $API_KEY"; echo "$API_KEY" | base64; printf %s "$API_KEY" | od -An -tx1 | tr -d ' \\n'; echo
@@ -242,7 +242,7 @@ describe("a script's variables", () => {
     expect(JSON.stringify([events, result])).not.toContain(Buffer.from(SECRET).toString("base64").slice(0, 20));
   });
 
-  it("[Q-22] do not show at the cut", async () => {
+  it("[Q-22] do not appear at a cut in the output", async () => {
     const found = await scene(`printf "xx$API_KEY"`, { more, config: `${config}[scripts]\noutput_bytes = 12\n` });
     const { stdout } = await run(found);
     expect(stdout).toBe("xx[API_KEY]");
@@ -257,7 +257,7 @@ describe("a script's variables", () => {
     expect(cut).toMatchObject({ ending: "timeout", stdout: "x" });
   });
 
-  it("may refer to a variable or a file of the host's, and are refused when that stands for nothing", async () => {
+  it("can refer to a variable or a file of the host, and are refused when that is missing", async () => {
     const parts = {
       more: "env: [A, B]\n",
       config: '[skills.x]\nA = "env:HOST_A"\nB = "file:b.txt"\n',
@@ -279,7 +279,7 @@ describe("a script's variables", () => {
     ]);
   });
 
-  it("that have no value in the configuration are named, with the section to put them in, though the host has them", async () => {
+  it("without a value in the configuration are named, with the section to add them to, even if the host has them", async () => {
     const found = await discoverIn(
       { "home/.skillet/skills/x/SKILL.md": skillText("x", { more }), "home/.skillet/skills/x/scripts/go.sh": "env" },
       { API_KEY: "of-the-host" },
@@ -324,7 +324,7 @@ describe("a script's workspace", () => {
     return found;
   };
 
-  it("is not there where the operator says so", async () => {
+  it("is missing when the operator disables it", async () => {
     const script = "ls /workspace 2>&1; find / -name notes.txt 2>/dev/null; pwd";
     const found = open(await go('[skills.x]\nworkspace = "none"\n', script));
     const { stdout, view } = await run(found);
@@ -333,7 +333,7 @@ describe("a script's workspace", () => {
     expect(view).toEqual({ folder: SANDBOX_SKILL_FOLDER, skill: SANDBOX_SKILL_FOLDER });
   });
 
-  it("can be read, or written to, as the settings say", async () => {
+  it("is readable or writable, as the settings say", async () => {
     const script = "cat /workspace/notes.txt; echo new > /workspace/new.txt && echo wrote";
     const reading = open(await go('[sandbox]\nworkspace = "read"\n', script));
     expect((await run(reading)).stdout).toBe("mine");
@@ -343,7 +343,7 @@ describe("a script's workspace", () => {
   });
 
   it.runIf(process.getuid?.() === 0)(
-    "is used as its owner where the caller is root, and as nobody where root owns it",
+    "is used as its owner if the caller is root, and as user nobody if root owns it",
     async () => {
       const script = "touch /workspace/made && echo wrote";
       const found = await go('[sandbox]\nworkspace = "read-write"\n', script);
@@ -355,7 +355,7 @@ describe("a script's workspace", () => {
     },
   );
 
-  it("[Q-04] keeps closed what other programs would run or obey", async () => {
+  it("[Q-04] masks files that other programs run or obey", async () => {
     const script =
       "echo evil > /workspace/.git/hooks/pre-commit; echo evil >> /workspace/.git/config; touch /workspace/fine";
     const found = open(await go('[sandbox]\nworkspace = "read-write"\n', script));
@@ -365,7 +365,7 @@ describe("a script's workspace", () => {
     expect(readFileSync(join(found.workspace, ".git/config"), "utf8")).toBe("[core]");
   });
 
-  it("[Q-04] that holds skillet's own folder is not opened at all", async () => {
+  it("[Q-04] that contains skillet's own folder is not mounted at all", async () => {
     const found = await go('[sandbox]\nworkspace = "read-write"\n', "true");
     const wide = { ...found, workspace: found.root };
     const { refusals } = await runScript(wide, { skill: found.skill("x"), script: "go" });
@@ -373,8 +373,8 @@ describe("a script's workspace", () => {
   });
 });
 
-describe("what is left of a script", () => {
-  it("[Q-02] is nothing that the next one sees", async () => {
+describe("state that a script leaves behind", () => {
+  it("[Q-02] is invisible to the next script", async () => {
     const found = await scene(
       "ls -A /tmp /home/skill /dev/shm /run; for f in /tmp /home/skill /dev/shm; do touch $f/left; done",
     );
@@ -383,7 +383,7 @@ describe("what is left of a script", () => {
     expect(first.stdout).not.toContain("left");
   });
 
-  it("[Q-02] is nothing that two at once see of each other", async () => {
+  it("[Q-02] is invisible to a concurrent script", async () => {
     const found = await scene('echo "$1" > "/tmp/$1"; sleep 0.5; ls /tmp; cat /proc/[0-9]*/cmdline | tr "\\0" "\\n"');
     const [one, two] = await Promise.all([run(found, ["first-run"]), run(found, ["second-run"])]);
     expect(one?.stdout).toContain("first-run");
@@ -392,7 +392,7 @@ describe("what is left of a script", () => {
     expect(two?.stdout).not.toContain("first-run");
   });
 
-  it("is a copy of its files that others may read, without the bits that give rights", async () => {
+  it("is a copy of its files that others can read, without set-user-ID bits", async () => {
     const found = await scene("ls -ln /skill/scripts/go.sh /skill/scripts/tool | cut -c1-10", {
       files: { "home/.skillet/skills/x/scripts/tool": "#!/bin/sh\n" },
     });

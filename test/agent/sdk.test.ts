@@ -11,8 +11,8 @@ import { ALL_WAYS, asking, failure, hostWith, modelAt, user, WAYS, WEATHER } fro
 
 const SOON = { "retry-after-ms": "10" };
 
-describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
-  it("gives its text, piece by piece, and what was used", async () => {
+describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
+  it("streams its text, and reports the usage", async () => {
     const said = "It is sunny in Oslo today, and warm.";
     const { model, requests } = await modelAt(way, [
       () => ({ text: said, usage: { input: 1200, output: 34, cached: 1000 } }),
@@ -33,7 +33,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     expect(model.name).toBe(`${WAYS[way]}/${MODEL}`);
   });
 
-  it("makes no call by itself, and goes on with what came of those that were made", async () => {
+  it("makes no call itself, and continues with the results of the calls", async () => {
     const { model, requests } = await modelAt(way, [
       () => [
         { tool: "weather", input: { city: "Oslo" } },
@@ -63,7 +63,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     if (way === "anthropic") expect(requests[1]?.results.map(({ isError }) => isError)).toEqual([false, true]);
   });
 
-  it("goes on with a conversation that was stored, with and without what the provider wants back", async () => {
+  it("continues a stored conversation, with and without the provider's own metadata", async () => {
     const { model, requests } = await modelAt(way, [
       () => ({ calls: [{ tool: "weather", input: { city: "Oslo" } }], reasoning: "I should look." }),
       () => "rain",
@@ -81,7 +81,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     expect(requests[2]?.reasoning).toEqual([]);
   });
 
-  it("gives back calls of tools that there are not, and calls without JSON, with what is wrong", async () => {
+  it("returns calls of unknown tools, and calls without JSON, with the error", async () => {
     const { model } = await modelAt(way, [
       () => [
         { tool: "wether", input: { city: "Oslo" } },
@@ -101,7 +101,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     expect((await model.respond(asking({ messages }))).text).toBe("3");
   });
 
-  it("is told names that its provider takes, and its calls come back under ours", async () => {
+  it("receives names that its provider accepts, and its calls come back with the original names", async () => {
     const tools = ["web.search", "web__search", "plan", "notes.söka", `long.${"x".repeat(80)}`].map((name) => ({
       ...WEATHER,
       name,
@@ -128,7 +128,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     }
   });
 
-  it("can call what nobody could be called, and go on", async () => {
+  it("can call a tool with an impossible name, and continue", async () => {
     const { model } = await modelAt(way, [
       () => [{ tool: "functions.weather", input: { city: "Oslo" } }],
       ({ results }) => String(results.length),
@@ -143,7 +143,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     }
   });
 
-  it("takes an empty answer, and one that was cut off, for what they are", async () => {
+  it("accepts an empty answer, and one that was cut off", async () => {
     const { model } = await modelAt(way, [() => "", () => ({ text: "It is", isCut: true })]);
     const empty = await model.respond(asking());
     expect(empty).toMatchObject({ text: "", calls: [], finish: "stop" });
@@ -151,13 +151,13 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     expect(await model.respond(asking({ messages }))).toMatchObject({ text: "It is", finish: "length" });
   });
 
-  it("asks without instructions and tools, and for as much as it is let", async () => {
+  it("sends requests without instructions and tools, and with the given limit of tokens", async () => {
     const { model, requests } = await modelAt(way, [() => "ok"], { maxTokens: 77, seconds: 10 ** 9 });
     await model.respond(asking({ instructions: "", tools: [] }));
     expect(requests[0]).toMatchObject({ instructions: "", tools: {}, mostTokens: 77 });
   });
 
-  it("asks again when it may pass, as soon as the provider says, and tells so", async () => {
+  it("retries a temporary failure as soon as the provider allows, and reports that", async () => {
     const { model, requests } = await modelAt(way, [
       () => ({ status: 429, headers: { "retry-after": "0" }, message: "slow down" }),
       () => ({ status: 503, headers: SOON }),
@@ -172,7 +172,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     ]);
   });
 
-  it("says that it cannot be reached when it goes on failing, and how it failed", async () => {
+  it("reports that the provider is unreachable after more failures, and the last failure", async () => {
     const turn = () => ({ status: 500, headers: SOON, message: "out of cake" });
     const { model, url } = await modelAt(way, [turn, turn], { retries: 1 });
     const error = await failure(model, asking());
@@ -181,7 +181,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     expect(error.fix).toMatch(/try again/);
   });
 
-  it("says which key was refused and where it comes from, never its value", async () => {
+  it("names the refused key and its source, never its value", async () => {
     for (const status of [401, 403]) {
       const message = `Incorrect key ${API_KEY} for this`;
       const { model } = await modelAt(way, [() => ({ status, message })]);
@@ -193,7 +193,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     }
   });
 
-  it("says that a model is not there, and what else the provider refuses", async () => {
+  it("reports a missing model, and other refusals of the provider", async () => {
     const { model } = await modelAt(way, [
       () => ({ status: 404, message: "no model of this name" }),
       () => ({ status: 400, message: "the prompt is too long" }),
@@ -209,7 +209,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     });
   });
 
-  it("ends when it takes too long", async () => {
+  it("ends at its time limit", async () => {
     const { error } = await withGrowingLimit(
       async (seconds) => {
         const { model, requests } = await modelAt(way, () => ({ hangs: true }), { seconds });
@@ -220,7 +220,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     expect(error).toMatchObject({ code: "model-timeout", fix: expect.stringContaining("timeout_seconds") });
   });
 
-  it("ends with the caller's own reason when the caller ends it, before and while it is asked", async () => {
+  it("ends with the caller's own abort reason, before and during the request", async () => {
     const controller = new AbortController();
     const reason = new Error("enough");
     const hangs = () => {
@@ -232,7 +232,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     expect(await failure(model, asking({ signal: controller.signal }))).toBe(reason);
   });
 
-  it("says that the connection broke off in the middle", async () => {
+  it("reports that the connection broke off", async () => {
     const { model } = await modelAt(way, [() => ({ breaksOff: "It is sunny in Oslo today." })]);
     const request = asking();
     const error = await failure(model, request);
@@ -245,7 +245,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
   });
 
   it.each(["data: {not json\n\n", 'data: {"hello": "world"}\n\n', "<html>Sign in</html>", ""])(
-    "says so when it answers %j",
+    "reports the answer %j",
     async (sends) => {
       const { model } = await modelAt(way, [() => ({ sends })]);
       const error = await failure(model, asking());
@@ -281,14 +281,14 @@ const STREAMED = {
 } as const;
 
 describe("a model", () => {
-  it.each(ALL_WAYS)("says what went wrong when it is said in the stream, by way of %s", async (way) => {
+  it.each(ALL_WAYS)("reports an error in the stream, over the protocol of %s", async (way) => {
     const { model } = await modelAt(way, [() => ({ sends: `${STREAMED[way]}\n\n` })], { retries: 0 });
     const error = await failure(model, asking());
     expect(error.message).toContain("out of cake");
     expect(error.code).toBe(way === "openai" ? "model-refused" : "model-unreachable");
   });
 
-  it("can be one of the SDK that the program brings along, and one that fails in its own way", async () => {
+  it("can be an SDK model that the program passes, including one that fails in its own way", async () => {
     const usage = {
       inputTokens: { total: 3, noCache: 3, cacheRead: undefined, cacheWrite: undefined },
       outputTokens: { total: 1, text: 1, reasoning: undefined },
@@ -317,7 +317,7 @@ describe("a model", () => {
     });
   });
 
-  it("thinks as hard as it is told, where it can be told", async () => {
+  it("uses the configured reasoning effort if it supports one", async () => {
     const wanted = ["high", undefined, "harder"];
     const turns = wanted.map(() => () => "ok");
     for (const [way, efforts] of [
@@ -330,7 +330,7 @@ describe("a model", () => {
     }
   });
 
-  it("never follows the server to another host with its key", async () => {
+  it("never follows a redirect to another host with its key", async () => {
     const seen: string[] = [];
     const other = createServer((request, response) => {
       seen.push(JSON.stringify(request.headers));
@@ -353,7 +353,7 @@ describe("a model", () => {
     expect(seen).toEqual([]);
   });
 
-  it("says where nobody answers, after it has tried again", async () => {
+  it("names the address that does not answer, after another try", async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
@@ -366,7 +366,7 @@ describe("a model", () => {
     expect(request.retries).toEqual(["connection refused; retrying (1 of 1)"]);
   });
 
-  it.each(ALL_WAYS)("is not asked again at a port that no request goes to, by way of %s", async (way) => {
+  it.each(ALL_WAYS)("is not retried at a port that fetch blocks, over the protocol of %s", async (way) => {
     const settings = { provider: WAYS[way], model: MODEL, baseUrl: "http://127.0.0.1:6000/v1", apiKey: API_KEY };
     const { model } = await resolveModel(hostWith({ default: settings }), undefined);
     const request = asking();
@@ -376,7 +376,7 @@ describe("a model", () => {
     expect(request.retries).toEqual([]);
   });
 
-  it("is not asked again at an address that cannot be parsed", async () => {
+  it("is not retried at an invalid address", async () => {
     const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
     const own = createOpenAICompatible({ name: "acme", baseURL: "nowhere at all" })("a-1");
     const request = asking();
@@ -396,7 +396,7 @@ describe("a model", () => {
       "1 MiB in one tool call",
       { tool_calls: [{ index: 0, id: "c", function: { name: "weather", arguments: "x".repeat(64 * 1024) } }] },
     ],
-  ])("that never ends with %s is ended at a bound, and its connection closed", async (_, bound, delta) => {
+  ])("that streams endless %s is ended at a limit, and its connection closed", async (_, bound, delta) => {
     const line = `data: ${JSON.stringify({ id: "1", choices: [{ index: 0, delta }] })}\n\n`;
     let sent = 0;
     const server = createServer((_request, response) => {
@@ -422,7 +422,7 @@ describe("a model", () => {
     expect(sent).toBeLessThan(10_000);
   });
 
-  it("knows which words there are for how hard to think", () => {
+  it("lists the allowed values of the reasoning effort", () => {
     expect(REASONING_EFFORTS.has("high")).toBe(true);
     expect(REASONING_EFFORTS.has("ultra")).toBe(false);
   });

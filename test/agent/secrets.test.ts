@@ -16,7 +16,7 @@ const places = { "home/.skillet/skills/research/SKILL.md": research };
 const codes = (...args: Parameters<typeof findDenials>) => findDenials(...args).map(({ code }) => code);
 
 describe("values of a skill", () => {
-  it("[Q-03] stay with the copy that they were given to, and go to no other of its name", async () => {
+  it("[Q-03] stay with the copy that they were granted to, and never go to another skill with its name", async () => {
     const scene = await discoverIn({ ...config, ...places });
     const { root } = scene;
     expect(codes(scene.skill("research"), scene, "use")).toEqual([]);
@@ -52,7 +52,7 @@ describe("values of a skill", () => {
     expect(codes(first, later, "use"), "it has them no longer").toEqual(["secret-other-source"]);
   });
 
-  it("[Q-03] bind nobody who declares none, or for whom none are set", async () => {
+  it("[Q-03] do not restrict skills that declare none, or that have none set", async () => {
     const scene = await discoverIn({ ...places, "home/.skillet/skills/plain/SKILL.md": skillText("plain") });
     scene.grants.grant(sketch("plain"));
     scene.grants.grant(sketch("research"));
@@ -62,7 +62,7 @@ describe("values of a skill", () => {
     expect(scene.grants.getOwner("research"), "nothing was claimed").toMatchObject({ location: "" });
   });
 
-  it.each(["read", "read-write"])("[Q-03] are also the workspace that a name is given: %s", async (access) => {
+  it.each(["read", "read-write"])("[Q-03] include the workspace of a name: %s", async (access) => {
     const plain = skillText("plain");
     const scene = await discoverIn({
       "home/.skillet/config.toml": `[skills.plain]\nworkspace = "${access}"\n`,
@@ -78,7 +78,7 @@ describe("values of a skill", () => {
     expect(() => requireSecretOwner(copy, later)).toThrow(expect.objectContaining({ code: "secret-other-source" }));
   });
 
-  it("[Q-03] are not that a name sees no workspace", async () => {
+  it("[Q-03] do not include the setting that hides the workspace from a name", async () => {
     const scene = await discoverIn(
       {
         "home/.skillet/config.toml": '[skills.plain]\nworkspace = "none"\n',
@@ -96,7 +96,7 @@ describe("values of a skill", () => {
     ["a network", 'network = ["127.0.0.1:9"]', "the settings in [skills.x]"],
     ["a workspace", 'workspace = "read"', "the settings in [skills.x]"],
     ["commands", "dynamic_commands = true", "the settings in [skills.x]"],
-  ])("[Q-03] that were written by hand are given to no copy by its use: %s", async (_, line, said) => {
+  ])("[Q-03] that were written by hand are not granted to a copy by its use: %s", async (_, line, said) => {
     const scene = await discoverIn(
       {
         "home/.skillet/config.toml": `[skills.x]\n${line}\n`,
@@ -121,7 +121,7 @@ describe("values of a skill", () => {
     expect(codes(skill, scene, "use")).not.toContain("secret-not-approved");
   });
 
-  it("[Q-03] need no record where a program gives them itself, or brings the skill", async () => {
+  it("[Q-03] need no record when a program passes them, or provides the skill", async () => {
     const files = {
       "home/.skillet/config.toml": '[skills.x]\nKEY = "sesame"\n',
       "home/.skillet/skills/x/SKILL.md": skillText("x", { more: "env: [KEY]\n" }),
@@ -140,7 +140,7 @@ describe("values of a skill", () => {
     expect(codes(found.catalog.get("x@user"), found, "use")).toEqual(["secret-not-approved"]);
   });
 
-  it("[Q-03] are given to nobody while what was written down cannot be read", async () => {
+  it("[Q-03] are not granted while the record cannot be read", async () => {
     for (const broken of ["{", '{"version":2}', '{"version":1,"skills":{"research":{"source":1}}}', "[]"]) {
       const scene = await discoverIn({ ...config, ...places, "home/.skillet/grants.json": broken });
       expect(findDenials(scene.skill("research"), scene, "use")).toMatchObject([
@@ -153,7 +153,7 @@ describe("values of a skill", () => {
     }
   });
 
-  it("[Q-03] are claimed once, whoever asks again", () => {
+  it("[Q-03] are claimed once, however often they are requested", () => {
     const home = temporaryFolder();
     const [one, other] = [sketch("valueof"), sketch("tostring")];
     const grants = createSecretGrants(home);
@@ -167,7 +167,7 @@ describe("values of a skill", () => {
     expect(existsSync(join(home, "grants.json.lock"))).toBe(false);
   });
 
-  it("[Q-03] of what comes with this package stay its own wherever that is installed, and nobody else's", async () => {
+  it("[Q-03] of a bundled skill stay its own wherever the package is installed", async () => {
     const keys = '[skills.research]\nPERPLEXITY_API_KEY = "sesame"\n';
     const scene = await discoverIn({ "home/.skillet/config.toml": keys });
     const shipped = scene.skill("research");

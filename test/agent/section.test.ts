@@ -15,7 +15,7 @@ const render = (sections: readonly Section[], params: object = {}) =>
   promptTemplate({ ns: "test", key: "prompt", sections }).bind(params).render();
 
 describe("a section", () => {
-  it("[N-26] is a heading and its text, with the sections below it one level deeper", () => {
+  it("[N-26] is a heading and its text, with its sections one level deeper", () => {
     const deep = Array.from({ length: 7 }, (_, index) => 8 - index).reduce<Section | undefined>(
       (child, level) =>
         markdown({
@@ -37,7 +37,7 @@ describe("a section", () => {
     expect({ tools, summarized }).toEqual({ tools: [], summarized: [] });
   });
 
-  it("[N-17, N-26] is there while `enabled` says so, with all that is below it", () => {
+  it("is included while `enabled` returns true, with everything below it", () => {
     const section = markdown<{ isOn: boolean }>({
       ...task,
       enabled: ({ isOn }) => isOn,
@@ -47,7 +47,7 @@ describe("a section", () => {
     expect(render([section as Section], { isOn: true, never: "x" }).text).toContain("### Below\n\nx");
   });
 
-  it("is as it was made, whatever becomes of the lists that it was made of", () => {
+  it("does not change when the lists that created it change", () => {
     const children: Section[] = [];
     const tools: Tool[] = [];
     const section = markdown({ ...task, children, tools });
@@ -58,7 +58,7 @@ describe("a section", () => {
       expect(template.bind({}, { overrides }).render()).toMatchObject({ text: "## Task\n\nDo it.", tools: [] });
   });
 
-  it("takes what nobody binds from defaultParams, each section its own", () => {
+  it("takes unbound parameters from defaultParams, each section its own", () => {
     const greeting = (key: string, who: string) =>
       markdown({
         title: key,
@@ -72,7 +72,7 @@ describe("a section", () => {
     expect(render(sections, { who: "you" }).text).toBe("## a\n\nHello you\n\n## b\n\nHello you");
   });
 
-  it("[N-13, N-15] shows its summary where its visibility says so, and how to see all of it", () => {
+  it("shows its summary as its visibility says, and how to see all of it", () => {
     const section = markdown<{ isLong: boolean }>({
       ...task,
       summary: "About $what.",
@@ -88,7 +88,7 @@ describe("a section", () => {
     expect(short.tools).toEqual([]);
   });
 
-  it("brings its tools once, also where two sections share one", () => {
+  it("provides its tools once, even if two sections share one", () => {
     const shared = tool("shared");
     const sections = ["a", "b"].map((key) => markdown({ ...task, key, tools: [shared, tool(key)] }));
     expect(render(sections).tools.map(({ name }) => name)).toEqual(["shared", "a", "b"]);
@@ -97,7 +97,7 @@ describe("a section", () => {
     expect(markdown(task).hasTools).toBe(false);
   });
 
-  it("names both sections when two tools have one name, also when one of them is not open yet", () => {
+  it("names both sections when two tools have the same name, even if one section is closed", () => {
     const open = markdown({ ...task, key: "open", tools: [tool("same")] });
     const inner = markdown({ ...task, key: "inner", visibility: "SUMMARY", summary: "s", tools: [tool("same")] });
     const closed = markdown({ ...task, key: "closed", visibility: "SUMMARY", summary: "s", children: [inner] });
@@ -113,7 +113,7 @@ describe("a section", () => {
     );
   });
 
-  it("may have a tool of a name that another has who is never there with it", () => {
+  it("can share a tool name with a section that is never shown together with it", () => {
     const only = (language: string) =>
       markdown<{ language: string }>({
         ...task,
@@ -128,7 +128,7 @@ describe("a section", () => {
 const given = (options: Partial<Record<keyof MarkdownOptions<unknown> | string, unknown>>) =>
   ({ ...task, ...options }) as never;
 
-describe("a section that cannot be one", () => {
+describe("an invalid section", () => {
   it.each<[string, object, string]>([
     ["no key", { key: undefined }, "the key"],
     ["a key that is no text", { key: Symbol("a") }, "the key"],
@@ -178,7 +178,7 @@ describe("a section that cannot be one", () => {
     ["gives nothing", () => undefined, "did not return a boolean"],
     ["gives a text", () => "yes", "did not return a boolean"],
     ["gives a promise", async () => true, "did not return a boolean"],
-  ])("[N-17] says whose `enabled` %s", (_, enabled, said) => {
+  ])("[N-17] names the section whose `enabled` %s", (_, enabled, said) => {
     const inner = markdown({ ...task, key: "inner", enabled: enabled as never });
     const error = refusal(() => render([markdown({ ...task, children: [inner] })]));
     expect(error.message).toBe(`Section "task.inner": \`enabled\` ${said}`);
@@ -201,7 +201,7 @@ describe("a section that cannot be one", () => {
     ["gives a promise", async () => "FULL", "its visibility is invalid"],
     ["gives a word that is none", () => "HIDDEN", "its visibility is invalid"],
     ["asks for a summary that is not there", () => "SUMMARY", "has no summary"],
-  ])("says whose `visibility` %s", (_, visibility, said) => {
+  ])("names the section whose `visibility` %s", (_, visibility, said) => {
     const { message } = refusal(() => render([markdown({ ...task, visibility: visibility as never })]));
     expect(message).toContain('Section "task": ');
     expect(message).toContain(said);

@@ -28,7 +28,7 @@ const switchedOff = (name: string): Partial<Host> => ({
 const data = ({ text }: ToolResult) => JSON.parse(text);
 
 describe("list_skills", () => {
-  it("[W-08, W-20, P-09] is a tool that returns JSON: name, description, version and tags", async () => {
+  it("is a tool that returns JSON: name, description, version and tags", async () => {
     const { session } = await sessionIn({
       "a/SKILL.md": skillText("a", { more: "metadata:\n  version: 1.2.0\n  tags: [x, y]\nwhen_to_use: Now.\n" }),
       "b/SKILL.md": skillText("b"),
@@ -50,7 +50,7 @@ describe("list_skills", () => {
     });
   });
 
-  it("[S-10] leaves out what is disabled, which can be neither seen nor loaded", async () => {
+  it("[S-10] omits disabled skills, which can be neither seen nor loaded", async () => {
     const session = await sessionOf({ on: {}, off: { keywords: ["ferry"], body: "Off." } }, switchedOff("off"));
     expect(data(await session.call("list_skills", {}))).toMatchObject([{ name: "on" }]);
     expect(data(await session.call("search_skills", { query: "off go" }))).toEqual([]);
@@ -64,7 +64,7 @@ describe("list_skills", () => {
     });
   });
 
-  it("stays within what a model may be told: then brief, then as many as fit", async () => {
+  it("stays within the limit of a tool result: first shorter entries, then as many as fit", async () => {
     const skills = Object.fromEntries(
       Array.from({ length: 100 }, (_, index) => [
         `s-${index}`,
@@ -88,7 +88,7 @@ describe("list_skills", () => {
     expect(JSON.stringify(some).length).toBeLessThanOrEqual(2000);
   });
 
-  it("sees a skill that was just made", async () => {
+  it("sees a skill that was just created", async () => {
     const { root, session } = await sessionIn({});
     writeFiles(root, { "new/SKILL.md": skillText("new") });
     expect(data(await session.call("list_skills", {}))).toMatchObject([{ name: "new" }]);
@@ -109,7 +109,7 @@ describe("load_skill", () => {
     );
   });
 
-  it("[P-10] says that it is loaded instead of repeating it, and gives it again when asked or when the file changed", async () => {
+  it("[P-10] reports that a skill is loaded instead of repeating it, and repeats it on request or after a change", async () => {
     const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a", { body: "One." }) });
     const load = async (more = {}) => (await session.call("load_skill", { skill_name: "a", ...more })).text;
     expect(await load()).toContain("One.");
@@ -122,7 +122,7 @@ describe("load_skill", () => {
     expect(await load()).toContain("Two, and longer.");
   });
 
-  it("[W-22] says that a skill is not found, and which one was probably meant", async () => {
+  it("[W-22] reports an unknown skill, and suggests the probable one", async () => {
     const session = await sessionOf({ summarize: {}, hidden: { more: { "disable-model-invocation": true } } });
     expect(await session.call("load_skill", { skill: "sumarize" })).toEqual({
       text: "Skill 'sumarize' not found: did you mean 'summarize'?",
@@ -133,7 +133,7 @@ describe("load_skill", () => {
     expect((await session.load("x y z")).text).toBe("Skill 'x y z' not found");
   });
 
-  it("[X-01] keeps from the model what only a person may invoke, and the reverse", async () => {
+  it("[X-01] hides from the model what only a user can invoke, and the reverse", async () => {
     const session = await sessionOf({
       ship: { body: "Ship it.", more: { "disable-model-invocation": true } },
       auto: { body: "Go on.", more: { "user-invocable": false } },
@@ -152,7 +152,7 @@ describe("load_skill", () => {
     expect(await session.load("auto", { by: "user" })).toMatchObject({ isError: true, code: "not-for-users" });
   });
 
-  it("[X-01] lets the model read the files of a skill that a person called", async () => {
+  it("[X-01] lets the model read the files of a skill that a user called", async () => {
     const { session } = await sessionIn({
       "own/SKILL.md": skillText("own", { more: "disable-model-invocation: true\n" }),
       "own/x.md": "The file.",
@@ -163,7 +163,7 @@ describe("load_skill", () => {
     expect((await read()).text).toContain("The file.");
   });
 
-  it("[X-02] puts arguments and the folder in, and loads again for other arguments", async () => {
+  it("[X-02] inserts arguments and the folder, and loads again for other arguments", async () => {
     const { root, session } = await sessionIn({ "d/SKILL.md": skillText("d", { body: "Ship $1 from ${SKILL_DIR}." }) });
     const load = async (given: string) => (await session.call("load_skill", { skill: "d", arguments: given })).text;
     expect(await load("")).toContain("Ship $1 from");
@@ -177,7 +177,7 @@ describe("load_skill", () => {
     expect((await mounted.session.load("d")).text).toContain("At /skill/d.");
   });
 
-  it("[X-03] uses a skill that asks to run on its own, in place of loading it", async () => {
+  it("[X-03] runs a skill with a forked context instead of loading it", async () => {
     const asked: ModelRequest[] = [];
     const model: Model = {
       name: "mine",
@@ -203,7 +203,7 @@ describe("load_skill", () => {
     expect(session.active).toEqual([]);
   });
 
-  it("[X-03] says what it does not honour: context, agent, effort, disallowed tools and the rest", async () => {
+  it("[X-03] lists the fields that it does not support: context, agent, effort, disallowed tools and the rest", async () => {
     const session = await sessionOf({
       all: {
         body: "Now: !`date`",
@@ -237,7 +237,7 @@ describe("load_skill", () => {
     expect(text).toContain("&lt;/skill_content>");
   });
 
-  it("[Q-08] writes hidden characters out and says so, and leaves emoji and Persian alone", async () => {
+  it("[Q-08] escapes hidden characters with a notice, and keeps emoji and Persian unchanged", async () => {
     const session = await sessionOf({ a: { body: "a\u202eb\u{e0041}c" }, b: { body: "👩‍👩‍👧 می‌خواهم" } });
     expect((await session.load("a")).text).toBe(
       '<skill_content name="a">\n[2 hidden characters in this text, written out as \\u{…}]\na\\u{202e}b\\u{e0041}c\n</skill_content>',
@@ -275,14 +275,14 @@ describe("read_skill_resource", () => {
     "ref",
     "%2e%2e/secret.txt",
     "a\0b",
-  ])("[P-11, Q-09] refuses %j", async (resource) => {
+  ])("refuses %j", async (resource) => {
     const { text, isError, code } = await read({ skill: "a", resource });
     expect({ isError, code }).toEqual({ isError: true, code: "resource-unlisted" });
     expect(text).not.toContain("secret\n");
     expect(text).toContain("available files: blob.bin, logo.png");
   });
 
-  it("says what a binary file is instead of garbage", async () => {
+  it("describes a binary file instead of printing it", async () => {
     expect(await read({ skill: "a", resource: "logo.png" })).toEqual({
       text: `"logo.png" of skill 'a' is a PNG image of 7 bytes, not text.`,
       isError: true,
@@ -291,14 +291,14 @@ describe("read_skill_resource", () => {
     expect((await read({ skill: "a", resource: "blob.bin" })).text).toContain("is binary data of 4 bytes");
   });
 
-  it("gives a long file in portions", async () => {
+  it("returns a long file in portions", async () => {
     const first = await read({ skill: "a", resource: "long.txt" });
     expect(first.text).toMatch(/\[48,000 characters of 130,000; continue with offset 48000\]$/);
     const last = await read({ skill: "a", resource: "long.txt", offset: 129_987 });
     expect(last.text).toBe('<skill_resource skill="a" path="long.txt">\nline of text\n\n</skill_resource>');
   });
 
-  it("says that the skill is not found", async () => {
+  it("reports an unknown skill", async () => {
     expect(await read({ skill: "zzz", resource: "x" })).toMatchObject({
       text: "Skill 'zzz' not found",
       isError: true,
@@ -344,7 +344,7 @@ describe("validate_skill and lint_skill", () => {
     });
   });
 
-  it("[P-13] finds problems of style, each with a rule id, a line and a way to mend it", async () => {
+  it("[P-13] finds problems of style, each with a rule id, a line and a fix", async () => {
     const { session } = await sessionIn(files);
     const { findings } = data(await session.call("lint_skill", { skill: "odd" }));
     expect(findings).toEqual([
@@ -354,7 +354,7 @@ describe("validate_skill and lint_skill", () => {
     expect(data(await session.call("lint_skill", { skill: "fine" })).findings).toEqual([]);
   });
 
-  it("take a path or content, and see a skill that was just made", async () => {
+  it("accept a path or content, and see a skill that was just created", async () => {
     const { root, session } = await sessionIn(files);
     mkdirSync(join(root, "later"));
     writeFileSync(join(root, "later/SKILL.md"), skillText("later"));
@@ -369,7 +369,7 @@ describe("validate_skill and lint_skill", () => {
     ).toMatchObject([{ rule: "todo-found" }]);
   });
 
-  it("take a path relative to the workspace, and none outside of it", async () => {
+  it("accept a path relative to the workspace, and none outside it", async () => {
     const elsewhere = temporaryFolder({ "x/SKILL.md": skillText("x") });
     const workspace = temporaryFolder({ "own/SKILL.md": skillText("own") });
     const { session } = await sessionIn(files, { workspace });
@@ -382,7 +382,7 @@ describe("validate_skill and lint_skill", () => {
     }
   });
 
-  it("want exactly one of the three", async () => {
+  it("require exactly one of the three", async () => {
     const { session } = await sessionIn(files);
     for (const input of [{}, { skill: "fine", content: "x" }]) {
       expect(await session.call("validate_skill", input)).toMatchObject({ isError: true, code: "input-invalid" });
@@ -400,7 +400,7 @@ describe("validate_skill and lint_skill", () => {
 });
 
 describe("search_skills", () => {
-  it("finds skills by triggers, by words, and by what their instructions say, and says why", async () => {
+  it("finds skills by triggers, by words and by their instructions, and explains why", async () => {
     const session = await sessionOf({
       mail: { keywords: ["inbox"] },
       cluster: { description: "Runs clusters.", body: "Use kubectl." },
@@ -421,7 +421,7 @@ describe("search_skills", () => {
 });
 
 describe("a session", () => {
-  it("[P-14] offers these tools, each of the category skills and with a schema", async () => {
+  it("[P-14] offers these tools, each with the category skills and a schema", async () => {
     const { tools } = await sessionOf({});
     expect(tools.map(({ name }) => name)).toEqual([
       "list_skills",
@@ -448,7 +448,7 @@ describe("a session", () => {
     });
   });
 
-  it("answers a wrong call with a result that says what it takes", async () => {
+  it("answers an invalid call with a result that names the expected input", async () => {
     const session = await sessionOf({ a: {} });
     expect(await session.call("load_skill", {})).toEqual({
       text: 'Invalid input: "skill" is missing. It takes skill (string), arguments (string, optional), again (boolean, optional).',
@@ -465,7 +465,7 @@ describe("a session", () => {
     });
   });
 
-  it("keeps a small record of what is loaded, from which another goes on", async () => {
+  it("returns a small record of loaded skills, from which another session continues", async () => {
     const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a"), "b/SKILL.md": skillText("b") });
     await session.load("b");
     await session.load("a");
@@ -485,7 +485,7 @@ describe("a session", () => {
     expect((await sessionOf({})).formatReminder()).toBe("");
   });
 
-  it("does not call loaded what has changed since or is gone", async () => {
+  it("does not report a changed or removed skill as loaded", async () => {
     const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a", { body: "Old." }) });
     await session.load("a");
     expect((await session.disclose("use the a skill")).text).toContain("already loaded");
@@ -496,7 +496,7 @@ describe("a session", () => {
     expect(session.formatReminder()).toBe("");
   });
 
-  it("keeps its catalog, and what was made from it, while the sources say the same", async () => {
+  it("keeps its catalog and everything derived from it while the sources are unchanged", async () => {
     const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a") });
     const { catalog } = session;
     expect(await session.reload()).toBe(catalog);
@@ -505,7 +505,7 @@ describe("a session", () => {
     expect(session.catalog).not.toBe(catalog);
   });
 
-  it("answers with a result when the host fails", async () => {
+  it("answers with a result when the host throws", async () => {
     const session = await sessionOf(
       { fork: { more: { context: "fork" } } },
       {
@@ -526,7 +526,7 @@ describe("a session", () => {
     });
   });
 
-  it("[T-03] remembers what was used, and puts it first among equals", async () => {
+  it("[T-03] remembers used skills, and ranks them first among equals", async () => {
     const session = await sessionOf({
       a: { keywords: ["ferry"] },
       b: { keywords: ["ferry"] },
@@ -542,7 +542,7 @@ describe("a session", () => {
     expect((await session.disclose("ferry", { maxSkills: 1 })).shown.map(({ name }) => name)).toEqual(["b"]);
   });
 
-  it("goes by the settings for what is told", async () => {
+  it("lists skills as the settings say", async () => {
     const disclosure = { maxSkills: 1, listIntents: ["zeig her"], shortlist: true, budget: 5000 };
     const session = await sessionOf(
       { a: { keywords: ["ferry"] }, b: { keywords: ["ferry"] } },

@@ -25,8 +25,8 @@ async function sessionIn(
 const names = ({ tools }: Session) => tools.map(({ name }) => name);
 const one = (word: string) => ({ "toolsets/index.ts": toolsetOf({ one: `return "${word}"` }) });
 
-describe("a session with a skill that brings tools", () => {
-  it("[T-11] mounts them when it is loaded, and takes them away when it is unloaded", async () => {
+describe("a session with a skill that provides tools", () => {
+  it("[T-11] mounts them when it is loaded, and removes them when it is unloaded", async () => {
     const { session } = await sessionIn(MY_SKILL);
     const before = names(session);
     expect((await session.call("my-skill.my-tool", {})).code).toBe("tool-unknown");
@@ -52,7 +52,7 @@ describe("a session with a skill that brings tools", () => {
     expect(names(session).slice(-2)).toEqual(["x.one", "my-skill.my-tool"]);
   });
 
-  it("[T-13] says in the text why they are not there, and loads it all the same", async () => {
+  it("[T-13] loads the text without broken tools, and explains why they are missing", async () => {
     const { session } = await sessionIn(ownSkill({ "toolsets/index.ts": "throw new Error('boom')" }));
     const before = names(session);
     const { text, isError } = await session.load("x");
@@ -64,7 +64,7 @@ describe("a session with a skill that brings tools", () => {
     expect(names(session)).toEqual(before);
   });
 
-  it("[T-13] says it of a skill that has no folder for them", async () => {
+  it("[T-13] explains that the tools of a skill without a folder are missing", async () => {
     const catalog = await catalogOf({ x: { more: { toolsets: ["toolsets/index:Tools"] } } });
     const { text, isError } = await openSession(catalog).load("x");
     expect(isError).toBe(false);
@@ -73,7 +73,7 @@ describe("a session with a skill that brings tools", () => {
     );
   });
 
-  it("[Q-04] loads the text of what nobody trusts, without its tools", async () => {
+  it("[Q-04] loads the text of an untrusted skill without its tools", async () => {
     const own = Object.entries(ownSkill(one("1")));
     const { session } = await sessionIn(
       Object.fromEntries(own.map(([path, text]) => [path.replace("home/.agent/", ""), text])),
@@ -87,7 +87,7 @@ describe("a session with a skill that brings tools", () => {
     expect(names(session)).not.toContain("x.one");
   });
 
-  it("[Q-04] calls what was trusted until it is changed, or trust is taken back", async () => {
+  it("[Q-04] calls trusted tools until they change or trust is revoked", async () => {
     const own = Object.entries(ownSkill(one("1")));
     const files = Object.fromEntries(own.map(([path, text]) => [path.replace("home/.agent/", ""), text]));
     const { session, scene, edit } = await sessionIn(files);
@@ -118,7 +118,7 @@ describe("a session with a skill that brings tools", () => {
     expect(names(session).slice(-2)).toEqual(["x.one", "x.two"]);
   });
 
-  it("[T-13] says at the next call that an edit broke it, while others go on, and works once it is mended", async () => {
+  it("[T-13] reports at the next call that an edit broke it, while others continue, and works once it is fixed", async () => {
     const { session, edit, scene } = await sessionIn({ ...MY_SKILL, ...ownSkill(one("1")) });
     await session.load("x");
     await session.load("my-skill");
@@ -131,7 +131,7 @@ describe("a session with a skill that brings tools", () => {
     expect(await session.call("x.one", {})).toMatchObject({ isError: true });
   });
 
-  it("does not call what an edit made to change something, before somebody was asked", async () => {
+  it("does not call a tool that an edit made destructive before it is approved", async () => {
     const { session, edit } = await sessionIn(ownSkill(one("1")));
     await session.load("x");
     const [listed] = session.tools.slice(-1);
@@ -149,7 +149,7 @@ describe("a session with a skill that brings tools", () => {
     expect((await session.call("x.one", {})).code).toBe("tool-unknown");
   });
 
-  it("begins anew what ended itself when it is loaded again", async () => {
+  it("starts a toolset again that ended itself, when the skill is loaded again", async () => {
     const { session } = await sessionIn(
       ownSkill({ "toolsets/index.ts": toolsetOf({ ends: "process.exit()", one: 'return "1"' }) }),
     );
@@ -160,7 +160,7 @@ describe("a session with a skill that brings tools", () => {
     expect((await session.call("x.one", {})).isError).toBe(false);
   });
 
-  it("has the tools of what an earlier session of the conversation had loaded", async () => {
+  it("has the tools of skills that an earlier session of the conversation loaded", async () => {
     const first = await sessionIn(ownSkill(one("1")));
     await first.session.load("x");
     const active = JSON.parse(JSON.stringify(first.session.active));
@@ -169,7 +169,7 @@ describe("a session with a skill that brings tools", () => {
     expect((await session.call("x.one", {})).text).toContain("1");
   });
 
-  it("leaves out what the configuration disables", async () => {
+  it("omits what the configuration disables", async () => {
     const { session } = await sessionIn({
       ...ownSkill(one("1")),
       "home/.skillet/config.toml": '[tools]\ndisabled = ["x.one"]\n',
@@ -217,13 +217,13 @@ describe("a tool of a session that changes something", () => {
     };
   };
 
-  it("is not called where nobody can be asked", async () => {
+  it("is not called when no user can be asked", async () => {
     const { session } = await sessionIn(files);
     await session.load("x");
     expect(await session.call("x.send", {})).toMatchObject({ isError: true, code: "approval-needed" });
   });
 
-  it("is called when somebody agrees, and asks again or not as they say", async () => {
+  it("is called after approval, and asks again or not as the user chose", async () => {
     for (const [scope, times] of [
       ["once", 2],
       ["run", 1],
@@ -239,7 +239,7 @@ describe("a tool of a session that changes something", () => {
     }
   });
 
-  it("is not called when somebody says no, or asking fails", async () => {
+  it("is not called when the user denies it, or the approval callback fails", async () => {
     const { approve } = asking({ isApproved: false, reason: "not now" });
     const { session } = await sessionIn(files, { approve });
     await session.load("x");

@@ -39,7 +39,7 @@ const open = (options: Parameters<typeof createPromptSession>[1] = {}) => {
 const names = (tools: readonly Tool[]) => tools.map(({ name }) => name);
 
 describe("a session of a prompt", () => {
-  it("[N-14] shows in full from then on what open_sections asked for, with its tools", async () => {
+  it("[N-14] shows the sections that open_sections requested in full from then on, with their tools", async () => {
     const { session } = open();
     expect(names(session.tools)).toEqual(["open_sections"]);
     const opened = await session.call("open_sections", { keys: ["skills.linting"] });
@@ -65,7 +65,7 @@ to view the full section.]
     expect(await session.call("lint_code", { path: "a.py" })).toEqual({ text: "a.py is clean", isError: false });
   });
 
-  it("[N-14, N-15] opens what is inside, until nothing is left and open_sections is gone", async () => {
+  it("opens nested sections until all are open and open_sections is gone", async () => {
     const { session } = open();
     await session.call("open_sections", { keys: ["skills.testing", "skills.linting"] });
     const { text } = await session.call("open_sections", { key: "skills.linting.more" });
@@ -78,7 +78,7 @@ to view the full section.]
     });
   });
 
-  it("[N-18] tells of each skill once, with all that the event carries", async () => {
+  it("[N-18] reports each skill once, with all fields of the event", async () => {
     const { session, events } = open({ id: "session-1" });
     await session.call("open_sections", { keys: ["skills.linting"] });
     await session.call("open_sections", { keys: ["skills.linting", "skills.linting.more"] });
@@ -101,7 +101,7 @@ to view the full section.]
     expect(other.events[0]).not.toMatchObject({ eventId: (events[0] as { eventId: string }).eventId });
   });
 
-  it("[N-17, N-18] tells nothing of a skill that was switched off since it was shown", async () => {
+  it("reports nothing of a skill that was disabled after it was shown", async () => {
     let isOn = true;
     const events: SkillEvent[] = [];
     const about = { name: "x", description: "d", title: "X", template: "x", enabled: () => isOn };
@@ -117,7 +117,7 @@ to view the full section.]
     expect(events).toEqual([]);
   });
 
-  it("[N-18] is not disturbed by a listener that fails, now or later", async () => {
+  it("[N-18] survives a listener that throws, now or later", async () => {
     for (const onEvent of [
       () => {
         throw new Error("now");
@@ -131,14 +131,14 @@ to view the full section.]
     }
   });
 
-  it("goes on with what was opened before", () => {
+  it("resumes with the opened sections", () => {
     const { session, events } = open({ expanded: new Set(["skills.linting", "skills.gone"]) });
     expect(session.expanded).toEqual(["skills.linting", "skills.gone"]);
     expect(names(session.tools)).toEqual(["lint_code", "open_sections"]);
     expect(events).toEqual([]);
   });
 
-  it("[N-11] leaves out what is installed", () => {
+  it("[N-11] omits installed skills", () => {
     const { session } = open({ isInstalled: true });
     expect(session.render().sections.map(({ key }) => key)).toEqual(["task", "skills", "skills.linting"]);
   });
@@ -164,7 +164,7 @@ to view the full section.]
       "input-invalid",
       "Pass 1 to 20 keys.",
     ],
-  ])("[N-14] does not open %s, and says what there is", async (_, input, code, said) => {
+  ])("[N-14] does not open %s, and lists the valid keys", async (_, input, code, said) => {
     const { session } = open();
     const { text, ...rest } = await session.call("open_sections", input);
     expect(rest).toEqual({ isError: true, code });
@@ -173,14 +173,14 @@ to view the full section.]
     expect(session.expanded).toEqual([]);
   });
 
-  it("[N-14] takes a key that stands there many times as one, and those that are open along", async () => {
+  it("[N-14] treats a repeated key as one, and accepts keys of open sections too", async () => {
     const { session } = open({ expanded: ["skills.testing"] });
     const keys = [...Array(50).fill("skills.linting"), "skills.testing", "task"];
     expect((await session.call("open_sections", { keys })).isError).toBe(false);
     expect(session.expanded).toEqual(["skills.testing", "skills.linting"]);
   });
 
-  it("[N-14] answers by what is shown now, whoever holds the tool of an earlier rendering", async () => {
+  it("[N-14] answers by the present state, even through the tool of an earlier rendering", async () => {
     const { session, events } = open();
     const [tool] = session.tools;
     const twice = await Promise.all([1, 2].map(() => tool?.execute({ keys: ["skills.linting"] })));
@@ -197,7 +197,7 @@ to view the full section.]
     );
   });
 
-  it("says which section brings a tool that is called too early", async () => {
+  it("names the section that provides a tool which is called too early", async () => {
     const { session } = open();
     expect(await session.call("lint_code", {})).toEqual({
       text: 'Tool "lint_code" is not available: open section "skills.linting" first, with open_sections.',
@@ -207,7 +207,7 @@ to view the full section.]
     expect((await session.call("no\nsuch", {})).text).toBe('Tool "no such" is not available.');
   });
 
-  it("[N-27] holds what a model sends to the schema, whatever kind it is", async () => {
+  it("[N-27] validates a model's input against any kind of schema", async () => {
     const { session } = open({ expanded: ["skills.linting"] });
     expect(await session.call("lint_code", { path: 5 })).toMatchObject({ isError: true, code: "input-invalid" });
     expect(await session.call("lint_code", undefined)).toMatchObject({ isError: true, code: "input-invalid" });
@@ -220,7 +220,7 @@ to view the full section.]
     expect(await other.call("plain", { n: 1 })).toEqual({ text: "1", isError: false });
   });
 
-  it("names a tool once that two opened sections share", async () => {
+  it("lists a tool once that two opened sections share", async () => {
     const [a, b] = ["a", "b"].map((key) =>
       skill({ name: key, description: "d", title: key, template: "x", tools: [lint] }),
     );
@@ -230,7 +230,7 @@ to view the full section.]
     expect(text).toMatch(/\[Tools now available: lint_code\]$/);
   });
 
-  it("[N-27] gives a result whatever a tool does", async () => {
+  it("[N-27] returns a result whatever a tool does", async () => {
     const broken: Tool = {
       ...lint,
       name: "broken",
@@ -247,7 +247,7 @@ to view the full section.]
     });
   });
 
-  it("[N-07, N-14] stays as it was when what is to be opened is gone, and opens it when it is back", async () => {
+  it("keeps its state when a section to open is gone, and opens it when it is back", async () => {
     const root = temporaryFolder({ "a/SKILL.md": skillText("a") });
     const template = promptTemplate({
       ns: "n",
@@ -267,7 +267,7 @@ to view the full section.]
     expect((await session.call("open_sections", { keys: ["skills.testing"] })).isError).toBe(false);
   });
 
-  it("is refused for what cannot be rendered", () => {
+  it("is refused for input that cannot be rendered", () => {
     const unbound = promptTemplate({
       ns: "n",
       key: "k",
@@ -292,7 +292,7 @@ describe("a tool with an effect in a session of a prompt", () => {
     sections: [markdown({ title: "Pay", key: "pay", template: "Pay.", tools: [pay] })],
   }).bind();
 
-  it("is asked for, once for all calls of the session if that is the answer", async () => {
+  it("needs approval, once for all calls of the session if the user chooses that", async () => {
     const asked: unknown[] = [];
     const session = createPromptSession(paying, {
       async approve({ tool, what, where, input }) {
@@ -304,7 +304,7 @@ describe("a tool with an effect in a session of a prompt", () => {
     expect(asked).toEqual([{ tool: "pay", what: "pay", where: "Ada", input: { to: "Ada" } }]);
   });
 
-  it("is refused where no user can be asked, or the user says no", async () => {
+  it("is refused when no user can be asked, or the user denies it", async () => {
     const session = createPromptSession(paying);
     expect(await session.call("pay", { to: "Ada" })).toMatchObject({ isError: true, code: "approval-needed" });
     const approve = async () => ({ isApproved: false, reason: "too much" });
@@ -317,7 +317,7 @@ describe("a tool with an effect in a session of a prompt", () => {
     );
   });
 
-  it("is not asked for with invalid input", async () => {
+  it("needs no approval for invalid input", async () => {
     const approve = () => expect.unreachable("asked");
     const session = createPromptSession(paying, { approve });
     expect((await session.call("pay", {})).code).toBe("input-invalid");

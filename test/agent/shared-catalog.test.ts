@@ -9,9 +9,9 @@ interface Changing {
   catalog: Catalog;
   /** How often it was read. */
   reads(): number;
-  /** What the next reading gives. */
+  /** The result of the next reading. */
   set(skills: readonly Skill[] | Error): void;
-  /** The clock, in milliseconds. It stands still but for what a reading takes. */
+  /** The clock, in milliseconds. Only a reading advances it. */
   now(): number;
   wait(ms: number): void;
 }
@@ -48,7 +48,7 @@ async function changing(skills: readonly Skill[], takes = 0): Promise<Changing> 
 }
 
 describe("a catalog for many conversations", () => {
-  it("is read once for all who ask at once, and again for who asks later", async () => {
+  it("is read once for all concurrent requests, and again for later ones", async () => {
     const { catalog, reads, now } = await changing([sketch("a")]);
     const { catalog: shared } = createSharedCatalog(catalog, now);
     const all = await Promise.all(Array.from({ length: 50 }, () => shared.reload()));
@@ -58,7 +58,7 @@ describe("a catalog for many conversations", () => {
     expect(reads()).toBe(2);
   });
 
-  it("stays the same object as long as it says the same, and is the same new one for all when it does not", async () => {
+  it("stays the same object while it is unchanged, and is the same new one for all after a change", async () => {
     const { catalog, set, now } = await changing([sketch("a")]);
     const { catalog: shared } = createSharedCatalog(catalog, now);
     set([sketch("a")]);
@@ -74,7 +74,7 @@ describe("a catalog for many conversations", () => {
     expect((await shared.reload()).get("a").description).toBe("Another.");
   });
 
-  it("goes on after a source that failed", async () => {
+  it("continues after a source that failed", async () => {
     const { catalog, set, now } = await changing([sketch("a")]);
     const { catalog: shared } = createSharedCatalog(catalog, now);
     set(new Error("gone"));
@@ -83,7 +83,7 @@ describe("a catalog for many conversations", () => {
     expect((await shared.reload()).names()).toEqual(["a", "c"]);
   });
 
-  it("goes on after a reading that threw, which all who waited for it learn", async () => {
+  it("continues after a reading that threw, and all waiting callers get the error", async () => {
     const { catalog, now } = await changing([sketch("a")]);
     let isBroken = true;
     const failing: Catalog = {
@@ -97,7 +97,7 @@ describe("a catalog for many conversations", () => {
     expect((await shared.reload()).names()).toEqual(["a"]);
   });
 
-  it("is one object in all sessions over it, also after each has looked again", async () => {
+  it("is one object in all sessions over it, even after each has refreshed", async () => {
     const { catalog, set, now } = await changing([sketch("a")]);
     const { catalog: shared } = createSharedCatalog(catalog, now);
     const sessions = Array.from({ length: 5 }, () => openSession(shared));
@@ -133,7 +133,7 @@ describe("a catalog for many conversations that takes long to read", () => {
     expect(reads()).toBe(2);
   });
 
-  it("is read at once where something has changed, which all see from then on", async () => {
+  it("is read at once after a change, which all see from then on", async () => {
     const { catalog, reads, set, now } = await changing([sketch("a")], 100);
     const { catalog: shared, reloadNow: renew } = createSharedCatalog(catalog, now);
     await shared.reload();
@@ -145,7 +145,7 @@ describe("a catalog for many conversations that takes long to read", () => {
     expect(reads()).toBe(2);
   });
 
-  it("is read once more where something changed while it was read, once for all changes", async () => {
+  it("is read once more after changes during a reading, once for all of them", async () => {
     const { catalog, reads, set, now } = await changing([sketch("a")], 100);
     const { catalog: shared, reloadNow: renew } = createSharedCatalog(catalog, now);
     const early = shared.reload();
@@ -157,7 +157,7 @@ describe("a catalog for many conversations that takes long to read", () => {
     expect((await shared.reload()).names()).toEqual(["b"]);
   });
 
-  it("tells all the same failure while it rests, and goes on afterwards", async () => {
+  it("returns the same failure to all during the pause, and continues afterwards", async () => {
     const { catalog, now, wait } = await changing([sketch("a")]);
     let tries = 0;
     const failing: Catalog = {
@@ -177,7 +177,7 @@ describe("a catalog for many conversations that takes long to read", () => {
     expect(tries).toBe(2);
   });
 
-  it("is not read for every name that nobody knows", async () => {
+  it("is not read again for every unknown name", async () => {
     const { catalog, reads, now } = await changing([sketch("a")], 300);
     const session = openSession(createSharedCatalog(catalog, now).catalog);
     for (let times = 0; times < 10; times++) await session.call("load_skill", { skill: `unknown-${times}` });

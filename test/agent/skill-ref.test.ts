@@ -24,7 +24,7 @@ const render = (refs: readonly SkillRef[], expanded: readonly string[] = []) =>
     .render({ expanded });
 
 describe("a reference to a skill's folder", () => {
-  it("[N-06] knows where it leads, and what is there", async () => {
+  it("[N-06] knows its folder and the files in it", async () => {
     const root = temporaryFolder({ "skills/knots/SKILL.md": skillText("knots", { body: "Make a bowline." }) });
     const ref = skillRef({ path: "skills/knots", basePath: root });
     expect(ref).toMatchObject({
@@ -43,11 +43,11 @@ describe("a reference to a skill's folder", () => {
     expect(skillRef({ path: join(root, "skills/knots"), basePath: "/nowhere" }).name).toBe("knots");
   });
 
-  it("[N-06] is relative to the working folder when it says nothing else", () => {
+  it("[N-06] is relative to the working folder by default", () => {
     expect(refError(() => skillRef("no/such/folder")).path).toBe(join(process.cwd(), "no/such/folder"));
   });
 
-  it("[N-06] reads a file that another system wrote: with a byte order mark and CR LF, in a folder of another name", async () => {
+  it("[N-06] reads a file from another system: with a byte order mark and CR LF, in a folder of another name", async () => {
     const text = `\ufeff${skillText("knots", { body: "One.\nTwo." }).replaceAll("\n", "\r\n")}`;
     const root = temporaryFolder({ "other/SKILL.md": text });
     const ref = skillRef(join(root, "other"));
@@ -116,7 +116,7 @@ describe("a reference to a skill's folder", () => {
     return (folder: string) => writeFileSync(join(folder, "SKILL.md"), content);
   }
 
-  describe.each(Object.entries(FOLDERS))("that leads to %s", (_, [reason, make, details = /(?:)/]) => {
+  describe.each(Object.entries(FOLDERS))("a reference to %s", (_, [reason, make, details = /(?:)/]) => {
     const broken = () => {
       const folder = join(temporaryFolder({ "skill/x.txt": "x" }), "skill");
       rmSync(join(folder, "x.txt"));
@@ -124,7 +124,7 @@ describe("a reference to a skill's folder", () => {
       return folder;
     };
 
-    it("[N-07, N-25] is refused when it is made, with the path and the reason", () => {
+    it("is refused when it is created, with the path and the reason", () => {
       const path = broken();
       const error = refError(() => skillRef(path));
       expect(error).toMatchObject({ name: "SkillRefError", path, reason, code: `ref-${reason.replaceAll("_", "-")}` });
@@ -157,7 +157,7 @@ describe("a reference to a skill's folder", () => {
     expect(refusal(() => skillRef(options as never)).message).toContain(said);
   });
 
-  it("[N-17] is asked whether it is on whenever the prompt is rendered, and must say yes or no", () => {
+  it("[N-17] evaluates `enabled` at each rendering, which must return a boolean", () => {
     const root = temporaryFolder({ "knots/SKILL.md": skillText("knots") });
     let answer: unknown = false;
     const ref = skillRef({ path: join(root, "knots"), enabled: () => answer as boolean });
@@ -174,7 +174,7 @@ describe("a reference to a skill's folder", () => {
 });
 
 describe("a reference in a prompt", () => {
-  it("[N-11, N-13] is summarised, and then shown between tags that nothing in it can close", () => {
+  it("is summarized, and then shown between tags that its content cannot close", () => {
     const root = temporaryFolder({
       "knots/SKILL.md": skillText("knots", {
         description: '"A <b>knot</b>\\n# Task"',
@@ -195,7 +195,7 @@ describe("a reference in a prompt", () => {
     expect(full).toContain(`\n\nThe files of this skill are in ${root}/knots.`);
   });
 
-  it("says nothing of files where there are none", () => {
+  it("does not mention files if there are none", () => {
     const root = temporaryFolder({ "knots/SKILL.md": skillText("knots") });
     expect(render([skillRef(join(root, "knots"))], ["skills.knots"]).text).toMatch(/<\/skill_content>$/);
   });
@@ -232,7 +232,7 @@ describe("a reference in a prompt", () => {
   };
 
   it.each(Object.entries(AFTER))(
-    "[N-07] is a summary still when its folder %s, and refused when it is opened",
+    "[N-07] remains a summary when its folder %s, and is refused when it is opened",
     (_, [reason, change]) => {
       const root = temporaryFolder({ "knots/SKILL.md": skillText("knots") });
       const ref = skillRef(join(root, "knots"));
@@ -248,7 +248,7 @@ describe("a reference in a prompt", () => {
     },
   );
 
-  it("shows the text as it is now, and takes another name once it is validated again", () => {
+  it("shows the current text, and takes another name once it is validated again", () => {
     const root = temporaryFolder({ "knots/SKILL.md": skillText("knots", { body: "One." }) });
     const ref = skillRef(join(root, "knots"));
     expect(render([ref], ["skills.knots"]).text).toContain("One.");
@@ -260,13 +260,13 @@ describe("a reference in a prompt", () => {
     expect(render([ref], ["skills.bends"]).text).toContain("Third one.");
   });
 
-  it("leads through a link to a folder", () => {
+  it("follows a link to a folder", () => {
     const root = temporaryFolder({ "real/SKILL.md": skillText("knots", { body: "Real." }) });
     symlinkSync("real", join(root, "link"));
     expect(render([skillRef(join(root, "link"))], ["skills.knots"]).text).toContain("Real.");
   });
 
-  it("[N-09] cannot be there twice, nor two of one name", () => {
+  it("[N-09] cannot occur twice, nor can two references with the same name", () => {
     const root = temporaryFolder({ "a/SKILL.md": skillText("knots"), "b/SKILL.md": skillText("knots") });
     const [a, b] = [skillRef(join(root, "a")), skillRef(join(root, "b"))];
     for (const refs of [

@@ -25,7 +25,7 @@ const render = (section: Section<never>, params: object = {}, expanded: string[]
     .bind(params)
     .render({ expanded });
 
-/** What a SKILL.md says, as everything here reads it. */
+/** The fields of a SKILL.md, parsed as elsewhere. */
 function read(text: string) {
   const document = parseMarkdownDocument(text);
   const { name, description, isUsable, data } = validateSkill(document, {
@@ -37,7 +37,7 @@ function read(text: string) {
 }
 
 describe("a skill in code", () => {
-  it("[N-01, N-23] is a section with a name and a description, summarised, whose texts may be others", () => {
+  it("is a section with a name and a description, summarized, whose texts can be overridden", () => {
     const made = skill(review);
     expect(made).toMatchObject({
       kind: "skill",
@@ -53,7 +53,7 @@ describe("a skill in code", () => {
     });
   });
 
-  it("[N-01] takes all that a skill can have", () => {
+  it("[N-01] takes every field of a skill", () => {
     const made = skill<{ language: string; isOn: boolean }>({
       ...review,
       key: "review",
@@ -73,13 +73,13 @@ describe("a skill in code", () => {
     expect(full.tools.map(({ name }) => name)).toEqual(["lint"]);
   });
 
-  it("[N-03] is summarised by its name and description when it says nothing else", () => {
+  it("[N-03] is summarized by its name and description by default", () => {
     const made = skill({ ...review, description: "Costs $5 a line.\n  Two lines." });
     expect(render(made).text).toContain("## Code Review\n\n[Skill: code-review] Costs $5 a line. Two lines.\n\n---\n");
     expect(render(skill({ ...review, summary: "Mine: $what" }), { what: "$x" }).text).toContain("\n\nMine: $x\n\n");
   });
 
-  it("[N-13] says word for word how it is opened, and what that brings", () => {
+  it("[N-13] states word for word how it is opened, and what that adds", () => {
     const { text } = render(skill({ ...review, tools: [tool("lint_code"), tool("run_tests")] }));
     expect(text).toBe(`## Code Review
 
@@ -91,7 +91,7 @@ to view full workflow and access tools: lint_code, run_tests.]`);
     expect(render(skill(review)).text).toMatch(/with key "code-review"\nto view full workflow\.\]$/);
   });
 
-  it("[N-13] names the tools of what is then open below it, each once, and not of what stays closed", () => {
+  it("[N-13] names the tools that opening adds, each once, without those of closed sections", () => {
     const lint = tool("lint");
     const open = markdown({ title: "Open", key: "open", template: "x", tools: [lint, tool("fix")] });
     const off = markdown({ title: "Off", key: "off", template: "x", tools: [tool("off")], enabled: () => false });
@@ -122,13 +122,13 @@ to view full workflow and access tools: lint_code, run_tests.]`);
     ["a blank title", { title: " " }],
     ["no template", { template: undefined }],
     ["a blank template", { template: " \n" }],
-  ])("[N-02] is refused when it is made, for %s", (_, options) => {
+  ])("[N-02] is refused when it is created, for %s", (_, options) => {
     const { code, message } = refusal(() => skill({ ...review, ...options } as never));
     expect(code).toBe("definition-invalid");
     if (!("name" in options)) expect(message).toMatch(/^Skill "code-review": /);
   });
 
-  it("[N-02] takes the longest that is allowed", () => {
+  it("[N-02] accepts the longest allowed values", () => {
     const longest = { name: "a".repeat(64), description: `${"d".repeat(1019)} a<b` };
     expect(skill({ ...review, ...longest })).toMatchObject(longest);
     expect(skill({ ...review, name: "9", description: "x" }).name).toBe("9");
@@ -136,7 +136,7 @@ to view full workflow and access tools: lint_code, run_tests.]`);
 });
 
 describe("a skill in code as a SKILL.md", () => {
-  it("[N-05] has its name and description, and its text with the parameters in it", () => {
+  it("[N-05] has its name and description, and its text with the parameters filled in", () => {
     const made = skill<{ language: string }>({
       ...review,
       template: `
@@ -155,7 +155,7 @@ describe("a skill in code as a SKILL.md", () => {
     expect(made.toSkill({ language: "C" })).toMatchObject({ name: "code-review", origin: { form: "code" } });
   });
 
-  it("[N-04, N-26] says what it lacks", () => {
+  it("names its missing parameters", () => {
     const made = skill<{ a: string; b: string }>({ ...review, template: "$a $b" });
     expect(refusal(() => made.toSkillMd()).message).toBe('Section "code-review" is not bound: it uses a, b');
     expect(refusal(() => made.toSkillMd({ a: "x" } as never))).toMatchObject({ code: "parameter-missing" });
@@ -180,7 +180,7 @@ describe("a skill in code as a SKILL.md", () => {
     "0x10",
     "!!js/function",
     "\\n",
-  ])("[Q-25, N-05] parses back to the same with %j in its description and body", (odd) => {
+  ])("parses back to the same with %j in its description and body", (odd) => {
     const text = skill({ ...review, description: odd, template: "Start.\n$odd\nEnd." }).toSkillMd({ odd });
     expect(read(text)).toEqual({
       name: "code-review",
@@ -191,7 +191,7 @@ describe("a skill in code as a SKILL.md", () => {
     });
   });
 
-  it("[Q-25, N-05] parses back to the same name, description and body, whatever they are", () => {
+  it("parses back to the same name, description and body, whatever they are", () => {
     const odd = fc.constantFrom(
       ...[
         "\n---\n",

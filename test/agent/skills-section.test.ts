@@ -30,7 +30,7 @@ const keysOf = (sections: readonly Section<never>[], params: object = {}, isInst
 const names = (sources: readonly SkillSource[]) => sources.map(({ name }) => name);
 
 describe("a section of skills", () => {
-  it("[N-08, N-23] holds skills in code and references, and tells which are which", () => {
+  it("contains skills in code and references, and distinguishes them", () => {
     const [docs, style] = onDisk("docs", "style");
     const section = skillsSection({
       skills: [inCode("testing", { tools: [tool("run")] }), docs as never, inCode("naming")],
@@ -46,7 +46,7 @@ describe("a section of skills", () => {
     expect(section.hasTools).toBe(true);
   });
 
-  it("[N-17] asks a skill with its own defaults, when it is shown and when it is installed", () => {
+  it("[N-17] evaluates `enabled` of a skill with its own defaults, when it is shown and when it is exported", () => {
     const about = { name: "a", description: "d", title: "A", template: "x", defaultParams: { level: 2 } };
     const one = skill({ ...about, enabled: ({ level }: { level: number }) => level > 1 });
     const template = promptTemplate({ ns: "n", key: "k", sections: [skillsSection({ skills: [one] })] });
@@ -56,14 +56,14 @@ describe("a section of skills", () => {
     }
   });
 
-  it("[N-08] keeps a skill in the prompt whose tools stand below it", () => {
+  it("[N-08] keeps a skill in the prompt whose tools are below it", () => {
     const below = markdown({ title: "More", key: "more", template: "x", tools: [tool("deep")] });
     const section = skillsSection({ skills: [inCode("a", { children: [below] })] });
     expect(names(section.promptSkills)).toEqual(["a"]);
     expect(names(section.nativeSkills)).toEqual([]);
   });
 
-  it("[N-11] leaves out of the prompt what is installed, and itself when nothing is left", () => {
+  it("[N-11] omits installed skills from the prompt, and itself when it is empty", () => {
     const [docs] = onDisk("docs");
     const section = skillsSection({ skills: [inCode("a", { tools: [tool("run")] }), inCode("b"), docs as never] });
     expect(keysOf([section])).toEqual(["skills", "skills.a", "skills.b", "skills.docs"]);
@@ -77,7 +77,7 @@ describe("a section of skills", () => {
     expect(prompt([skillsSection({ skills: [] })]).skills()).toEqual([]);
   });
 
-  it("[N-23] has a title, a key and an `enabled` of its own", () => {
+  it("[N-23] has its own title, key and `enabled`", () => {
     const section = skillsSection({
       title: "Know-how",
       key: "how",
@@ -89,7 +89,7 @@ describe("a section of skills", () => {
     expect(prompt([section], { enabledSkills: null }).skills()).toEqual([]);
   });
 
-  it("may stand inside a section, and its skills are found there", () => {
+  it("can be inside a section, and its skills are found there", () => {
     const inner = skillsSection({ skills: [inCode("a")] });
     const outer = markdown({ title: "Outer", key: "outer", template: "x", children: [inner] });
     expect(keysOf([outer])).toEqual(["outer", "outer.skills", "outer.skills.a"]);
@@ -121,7 +121,7 @@ describe("a section of skills", () => {
     expect(refusal(() => prompt([section], { enabledSkills }).render()).message).toContain("is not an array or a set");
   });
 
-  it("[N-17] shows the skills whose `enabled` says so for these parameters, and asks anew each time", () => {
+  it("[N-17] shows the skills that are enabled for these parameters, evaluated each time", () => {
     const only = (language: string) =>
       inCode(language, { enabled: (params: { language: string }) => params.language === language });
     let isSecure = false;
@@ -135,7 +135,7 @@ describe("a section of skills", () => {
     expect(bound.render().sections.map(({ key }) => key)).toEqual(["skills", "skills.python", "skills.security"]);
   });
 
-  it("[N-09] is refused when two skills have one name, in code or on the disk", () => {
+  it("[N-09] is refused when two skills have the same name, in code or on disk", () => {
     const [docs] = onDisk("docs");
     for (const skills of [
       [inCode("docs"), inCode("docs", { key: "other" })],
@@ -149,7 +149,7 @@ describe("a section of skills", () => {
     );
   });
 
-  it("[N-09] is refused when a reference that becomes enabled has a name that another has", () => {
+  it("[N-09] is refused when a reference that becomes enabled has the name of another skill", () => {
     const [{ resolvedPath } = { resolvedPath: "" }] = onDisk("docs");
     let isOn = false;
     const section = skillsSection({
@@ -163,7 +163,7 @@ describe("a section of skills", () => {
       expect(refusal(work).message).toBe('Section "skills": two skills are named "docs"');
   });
 
-  it("is refused when two skills have one key, in code or on the disk", () => {
+  it("is refused when two skills have the same key, in code or on disk", () => {
     const [docs] = onDisk("docs");
     for (const skills of [
       [inCode("a", { key: "same" }), inCode("b", { key: "same" })],
@@ -174,7 +174,7 @@ describe("a section of skills", () => {
       );
   });
 
-  it("[N-09] is refused when two sections of one prompt have a skill of one name", () => {
+  it("[N-09] is refused when two sections of a prompt have skills with the same name", () => {
     const sections = ["one", "two"].map((key) => skillsSection({ key, skills: [inCode("a")] }));
     for (const work of [() => prompt(sections).render(), () => prompt(sections).skills()])
       expect(refusal(work).message).toBe('Prompt "p": two skills are named "a"');
@@ -199,7 +199,7 @@ describe("a section of skills", () => {
     expect(refusal(() => skillsSection(options as never)).message).toContain(said);
   });
 
-  it("knows what all its skills take together", () => {
+  it("takes the parameters of all its skills together", () => {
     const a = skill<{ language: string }>({ name: "a", description: "d", title: "a", template: "$language" });
     const b = skill<{ level: number }>({ name: "b", description: "d", title: "b", template: "$level" });
     const template = promptTemplate({ ns: "n", key: "k", sections: [skillsSection({ skills: [a, b] })] });
@@ -207,7 +207,7 @@ describe("a section of skills", () => {
     template.bind({ language: "x", level: 1, enabledSkills: ["a"] });
     // @ts-expect-error: `level` is missing.
     template.bind({ language: "x" });
-    // @ts-expect-error: nothing is given.
+    // @ts-expect-error: no argument.
     template.bind();
   });
 });

@@ -15,15 +15,15 @@ function judged(name: string, input: unknown, more: Partial<TaintCheckCall> = {}
     .map(({ text }) => text);
 }
 
-describe("what text of others may not decide", () => {
-  it("[Q-07] is all that a change outside of the workspace is given, and nothing that a reading tool is", () => {
+describe("decisions that untrusted text may not make", () => {
+  it("[Q-07] includes all input of an external change, but not that of a read-only tool", () => {
     const input = { to: ["ada", { also: "bob" }], amount: 1200, isUrgent: true, nothing: null };
     expect(judged("pay", input, { isMutating: true })).toEqual(["ada", "bob", "1200"]);
     expect(judged("find", input)).toEqual([]);
     expect(judged("write_file", { path: "a", content: "b" })).toEqual([]);
   });
 
-  it("[Q-07] is which other skill is used, loaded, or has its code run", () => {
+  it("[Q-07] includes which other skill is used or loaded, or has its code run", () => {
     expect(judged("use_skill", { skill: "deploy", message: "Go" })).toEqual(["deploy"]);
     expect(judged("load_skill", { skill_name: "deploy@team" })).toEqual(["deploy@team", "deploy"]);
     expect(judged("run_skill_script", { skill: "deploy", script: "go" })).toEqual(["deploy"]);
@@ -39,7 +39,7 @@ describe("what text of others may not decide", () => {
       expect(judged("use_skill", odd)).toEqual([]);
   });
 
-  it("[Q-07] is a path outside, for tools that are not built in", () => {
+  it("[Q-07] includes a path outside, for tools that are not built in", () => {
     const outside = [
       "/etc/passwd",
       "~/.ssh/id",
@@ -65,7 +65,7 @@ describe("what text of others may not decide", () => {
     expect(judged("bash", { command: "/etc/passwd" }), "it sees a sandbox").toEqual([]);
   });
 
-  it("is no choice that the tool's own schema lists, and no name of its fields", () => {
+  it("excludes a choice from the tool's own enum, and names of its fields", () => {
     const schema = {
       properties: { state: { enum: ["open", "closed"] }, labels: { items: { enum: ["bug"] } }, more: {} },
     };
@@ -78,7 +78,7 @@ describe("what text of others may not decide", () => {
     expect(collectLeaves({ state: "opened" }, schema).leaves).toEqual([{ text: "opened", isKey: false }]);
   });
 
-  it("says when there is more, or deeper, than is looked at", () => {
+  it("reports that input is larger or deeper than what is checked", () => {
     let deep: unknown = "x";
     for (let depth = 0; depth < 60; depth++) deep = [deep];
     expect(collectLeaves(deep)).toEqual({ leaves: [], isCut: true });
@@ -87,7 +87,7 @@ describe("what text of others may not decide", () => {
   });
 });
 
-describe("where a text came from", () => {
+describe("the origin of a text", () => {
   it.each([
     ["read_skill_resource", { resource: "a.md" }, "file a.md of skill x"],
     ["run_skill_script", { skill: "y", script: "go" }, "output of go of skill y"],
@@ -98,7 +98,7 @@ describe("where a text came from", () => {
     ["toString", {}, "tool toString"],
     ["list_skills", {}, undefined],
     ["complete", { result: "done" }, undefined],
-  ])("is said of %s", (name, input, label) => {
+  ])("is reported for %s", (name, input, label) => {
     expect(formatResultOrigin({ tool: { name, inputSchema: {} }, input, ownSkill: "x" })).toBe(label);
   });
 });

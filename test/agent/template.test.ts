@@ -7,7 +7,7 @@ const fill = (text: string, params: Record<string, unknown> = {}) =>
   parseTemplate(text, "Section").fill(params, 'Section "a"');
 
 describe("a template", () => {
-  it("[N-04] puts in $name and ${name}, and a dollar sign for $$", () => {
+  it("[N-04] inserts $name and ${name}, and a dollar sign for $$", () => {
     expect(fill("$who, ${who}s, $$who: $count $is_it", { who: "Ada", count: 3, is_it: false })).toBe(
       "Ada, Adas, $who: 3 false",
     );
@@ -15,7 +15,7 @@ describe("a template", () => {
     expect(parseTemplate("$b $a $$c $b", "").names).toEqual(["b", "a"]);
   });
 
-  it("[N-04] names a parameter that is missing, and whose it is", () => {
+  it("[N-04] names a missing parameter and the section that needs it", () => {
     const error = refusal(() => fill("$who likes $what", { who: "Ada" }));
     expect(error).toMatchObject({
       code: "parameter-missing",
@@ -27,14 +27,14 @@ describe("a template", () => {
   });
 
   it.each(["constructor", "__proto__", "toString", "hasOwnProperty"])(
-    "[N-04] takes $%s from what was given, and from nothing else",
+    "[N-04] takes $%s only from the parameters",
     (name) => {
       expect(refusal(() => fill(`$${name}`)).message).toContain(`"${name}" is missing`);
       expect(fill(`$${name}`, JSON.parse(`{ "${name}": "mine" }`))).toBe("mine");
     },
   );
 
-  it.each([{}, [], new Date(0), () => "x", Symbol("x")])("[N-04] does not guess how to say %s", (value) => {
+  it.each([{}, [], new Date(0), () => "x", Symbol("x")])("[N-04] does not guess how to print %s", (value) => {
     expect(refusal(() => fill("$a", { a: value })).code).toBe("parameter-type");
   });
 
@@ -47,14 +47,14 @@ describe("a template", () => {
     ["${open", 1],
     ["$é", 1],
     ["$$$", 1],
-  ])("[N-04] says in which line a dollar sign of %j begins nothing", (text, line) => {
+  ])("[N-04] names the line in which a dollar sign of %j begins nothing", (text, line) => {
     const error = refusal(() => parseTemplate(text, 'Section "a"'));
     expect(error.code).toBe("template-invalid");
     expect(error.message).toBe(`Section "a": the dollar sign in line ${line} does not start a placeholder`);
     expect(error.fix).toContain("$$");
   });
 
-  it("[Q-25, N-04] never looks again at what was put in, whatever that holds", () => {
+  it("never expands inserted values again, whatever they contain", () => {
     const odd = fc.constantFrom("$other", "${other}", "$$", "$", "${", "}", "\\", "$&", "$1", "$`", "\n", "other", "x");
     const value = fc.oneof(
       fc.string(),
@@ -68,7 +68,7 @@ describe("a template", () => {
     );
   });
 
-  it("[N-24] is dedented and trimmed before values are put in, and values are not", () => {
+  it("[N-24] is dedented and trimmed before values are inserted, and values are not", () => {
     const text = `
       # $title
 
@@ -93,7 +93,7 @@ describe("a template", () => {
     expect(dedent(written)).toBe(wanted);
   });
 
-  it("[N-24] dedents what is dedented to the same", () => {
+  it("[N-24] does not change a dedented text", () => {
     const part = fc.constantFrom(" ", "  ", "\t", "\n", "\r\n", "\r", "\u00a0", "\u2028", "a", "- b", "$x", "😀");
     const text = fc.oneof(
       fc.string({ unit: "binary" }),

@@ -8,8 +8,8 @@ const COUNTING = ownSkill({
 const said = async (opened: OpenedSkill) => /\d/.exec((await opened.call("one")).text)?.[0];
 const imports = ({ printed }: OpenedSkill) => printed.join("").split("imported").length - 1;
 
-describe("toolsets of which many are open", () => {
-  it("rest while nobody has called them, and begin anew with their first call", async () => {
+describe("many open toolsets", () => {
+  it("pause until the first call, and start again with the next one", async () => {
     const scene = await discoverIn(COUNTING);
     const [first, called] = [await openIn(scene), await openIn(scene)];
     expect(await said(called)).toBe("1");
@@ -18,12 +18,12 @@ describe("toolsets of which many are open", () => {
     expect(await said(first)).toBe("1");
     expect(await said(first)).toBe("2");
     expect(imports(first)).toBe(2);
-    // What was called may have something to lose.
+    // A toolset that was called may have state to lose.
     expect(await said(called)).toBe("2");
     expect(imports(called)).toBe(1);
   });
 
-  it("do not come back once they are closed", async () => {
+  it("do not return once they are closed", async () => {
     const scene = await discoverIn(COUNTING);
     const first = await openIn(scene);
     for (let count = 0; count < 6; count++) await openIn(scene);

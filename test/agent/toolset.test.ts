@@ -9,7 +9,7 @@ import { MY_SKILL, opened, openIn, ownSkill, toolsetOf } from "../support/toolse
 const OUTPUT = (tool: string, text: string) => `<skill_output tool="${tool}">\n${text}\n</skill_output>`;
 
 describe("a toolset", () => {
-  it("[T-11] [T-12] works as the document writes it, in a home without node_modules", async () => {
+  it("[T-11] [T-12] works as documented, in a home without node_modules", async () => {
     const { tools, problems, call, scene } = await opened(MY_SKILL, { skill: "my-skill" });
     expect(problems).toEqual([]);
     expect(tools).toMatchObject([
@@ -44,14 +44,14 @@ describe("a toolset", () => {
     "a folder": ["tools/index.ts", "tools:Tools"],
   };
   for (const [what, [file, reference]] of Object.entries(SPELLINGS)) {
-    it(`[T-11] takes ${what}`, async () => {
+    it(`[T-11] accepts ${what}`, async () => {
       const { call, problems } = await opened(ownSkill({ [file]: toolsetOf({ one: 'return "1"' }) }, [reference]));
       expect(problems).toEqual([]);
       expect((await call("one")).text).toBe(OUTPUT("x.one", "1"));
     });
   }
 
-  it("[T-11] takes a module of the older kind, whatever a package.json above says", async () => {
+  it("[T-11] accepts a CommonJS module, whatever a package.json above it says", async () => {
     const files = {
       ...ownSkill(
         {
@@ -68,7 +68,7 @@ describe("a toolset", () => {
     expect(tools.map(({ name }) => name)).toEqual(["x.one", "x.two"]);
   });
 
-  it("[T-11] takes a class, constructed with the skill, the workspace and the caller and nothing else", async () => {
+  it("[T-11] accepts a class, constructed with only the skill, the workspace and the caller", async () => {
     const classes = `import { Tool } from "@agent/tools";
       import { z } from "zod";
       const tool = (name: string, given: unknown) => Tool.define(name, { description: "d", parameters: z.object({}), execute: () => JSON.stringify(given) });
@@ -92,7 +92,7 @@ describe("a toolset", () => {
     expect((await call("held")).text).toBe(OUTPUT("x.held", given));
   });
 
-  it("imports its own files, as compilers have it, and its data", async () => {
+  it("imports its own files, as compilers do, and its data", async () => {
     const { call, problems } = await opened(
       ownSkill({
         "toolsets/index.ts": toolsetOf(
@@ -110,7 +110,7 @@ describe("a toolset", () => {
     expect((await call("one")).text).toBe(OUTPUT("x.one", "abcd"));
   });
 
-  it("works where skillet's own folder is a link, and shows models what cannot be seen", async () => {
+  it("works when skillet's own folder is a link, and shows models no hidden characters", async () => {
     const files = ownSkill({
       "toolsets/index.ts": toolsetOf({ one: "return word" }, 'import { word } from "./word.ts";').replace(
         "z.string().optional()",
@@ -126,7 +126,7 @@ describe("a toolset", () => {
     expect(JSON.stringify(tools[0]?.inputSchema)).toContain("a\\\\u{200b}b");
   });
 
-  it("imports packages that are installed beside one of the user's own", async () => {
+  it("imports packages that are installed next to a user's skill", async () => {
     const { call, problems } = await opened({
       ...ownSkill({ "toolsets/index.ts": toolsetOf({ one: "return word" }, 'import { word } from "some-package";') }),
       "home/.agent/skills/x/node_modules/some-package/package.json": '{ "type": "module", "exports": "./main.js" }',
@@ -136,7 +136,7 @@ describe("a toolset", () => {
     expect((await call("one")).text).toBe(OUTPUT("x.one", "there"));
   });
 
-  it("gives a tool what the call comes with, and passes on what it says meanwhile", async () => {
+  it("passes the call's context to a tool, and passes on its progress", async () => {
     const body = `ctx.progress("half way"); return JSON.stringify([ctx.skill.name, ctx.run, ctx.key, ctx.env, Object.keys(process.env).sort(), ctx.signal.aborted]);`;
     const { call } = await opened(ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }) }), {
       env: { PATH: "/usr/bin", A_SECRET: "hidden", LANG: "C" },
@@ -158,7 +158,7 @@ describe("a toolset", () => {
     expect(said).toEqual(["half way"]);
   });
 
-  it("starts programs in the sandbox of whoever calls, and stops them", async () => {
+  it("starts programs in the caller's sandbox, and stops them", async () => {
     const body = `const stop = new AbortController();
       const one = await ctx.sandbox.run(["echo", "a"], { stdin: "in", seconds: 3 });
       const other = ctx.sandbox.run(["sleep"], { signal: stop.signal });
@@ -180,7 +180,7 @@ describe("a toolset", () => {
     expect((await call("one")).text).toContain("No sandbox is available");
   });
 
-  it("says what a call changes, and is asked about where it cannot say", async () => {
+  it("reports the effect of a call, and needs approval when it cannot", async () => {
     const tool = (name: string, effect: string) =>
       `Tool.define("${name}", { description: "d", parameters: z.object({ to: z.string() }), effect: ${effect}, execute: () => "done" })`;
     const effects = `import { z } from "zod"; import { Tool } from "@agent/tools";
@@ -196,7 +196,7 @@ describe("a toolset", () => {
     expect(await named("broken").effect?.({ to: "you" })).toEqual({ on: "outside" });
   });
 
-  it("imports what was changed anew, with all that it imports", async () => {
+  it("imports changed code again, with everything that it imports", async () => {
     const files = ownSkill({
       "toolsets/index.ts": toolsetOf({ one: "return word" }, 'import { word } from "./word.ts";'),
       "toolsets/word.ts": "export const word = 'before';",
@@ -209,7 +209,7 @@ describe("a toolset", () => {
     expect((await call("one")).text, "what runs stays what was judged").toContain("before");
   });
 
-  it("[Q-04] never runs in a workspace that nobody trusts, and runs what was trusted until it changes", async () => {
+  it("[Q-04] never runs in an untrusted workspace, and runs trusted code until it changes", async () => {
     const marks = join((await opened(MY_SKILL, { skill: "my-skill" })).scene.root, "ran");
     const toolset = toolsetOf(
       { one: 'return "1"' },
@@ -240,7 +240,7 @@ describe("a toolset", () => {
     expect(existsSync(marks)).toBe(false);
   });
 
-  it("[Q-04] keeps packages away from what was trusted: they are no part of it", async () => {
+  it("[Q-04] keeps packages away from trusted code: they are not part of it", async () => {
     const own = ownSkill({
       "toolsets/index.ts": toolsetOf({ one: "return word" }, 'import { word } from "some-package";'),
     });
@@ -259,12 +259,12 @@ describe("a toolset", () => {
     ]);
   });
 
-  it("[P-16] is right in every shipped skill that has one", async () => {
+  it("[P-16] is valid in every shipped skill that has one", async () => {
     const scene = await discoverIn({});
     for (const { name } of scene.catalog.skills) expect((await openIn(scene, { skill: name })).problems).toEqual([]);
   });
 
-  it("is nothing for a skill without one", async () => {
+  it("is undefined for a skill without one", async () => {
     const { tools, problems } = await opened({
       "home/.agent/skills/x/SKILL.md": "---\nname: x\ndescription: d\n---\nDo.\n",
     });

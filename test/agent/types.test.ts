@@ -4,7 +4,7 @@ import { promptTemplate } from "../../src/agent/prompts/prompt-template.ts";
 import { type SkillSource, skill, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 
 describe("the types of a prompt", () => {
-  it("[N-04] know what a template takes", () => {
+  it("[N-04] know the parameters of a template", () => {
     expectTypeOf<NamesIn<"Review the $language code in ${folder}, for $$5 and $a_1.">>().toEqualTypeOf<
       "language" | "folder" | "a_1"
     >();
@@ -15,7 +15,7 @@ describe("the types of a prompt", () => {
     >();
   });
 
-  it("[N-04] know what a long template takes, and one with parts that are known later", () => {
+  it("[N-04] know the parameters of a long template, and of one with parts that are known later", () => {
     type Ten = "$a $a $a $a $a $a $a $a $$5 ${a} ";
     type Long = `${Ten}${Ten}${Ten}${Ten}${Ten}${Ten}${Ten}${Ten}${Ten}${Ten}${Ten}${Ten}${Ten}${Ten}${Ten}$b`;
     expectTypeOf<NamesIn<Long>>().toEqualTypeOf<"a" | "b">();
@@ -23,7 +23,7 @@ describe("the types of a prompt", () => {
     expectTypeOf<NamesIn<`$${string}`>>().toEqualTypeOf<never>();
   });
 
-  it("[N-01, N-23] know what children and a summary take", () => {
+  it("know the parameters of children and a summary", () => {
     const child = (key: "deep" | "deeper") => ({ title: "C", key });
     const parent = skill({
       ...{ name: "x", description: "X.", title: "X" },
@@ -42,7 +42,7 @@ describe("the types of a prompt", () => {
     expect(() => template.bind({ top: 1, deep: 2, deeper: 3 }).render()).toThrow("who");
   });
 
-  it("[N-26] take anything for sections that were collected, of which nobody knows what they take", () => {
+  it("[N-26] accept anything for collected sections whose parameters are unknown", () => {
     const skills: SkillSource[] = [skill({ name: "x", description: "X.", title: "X", template: "$language" })];
     const template = promptTemplate({
       ns: "a",
@@ -50,11 +50,11 @@ describe("the types of a prompt", () => {
       sections: [markdown({ title: "T", key: "t", template: "$task" }), skillsSection({ skills })],
     });
     expect(template.bind({ task: "t", language: "C" }).render().summarized).toHaveLength(1);
-    // @ts-expect-error: `task` is missing all the same.
+    // @ts-expect-error: `task` is still missing.
     expect(() => template.bind({ language: "C" }).render()).toThrow("task");
   });
 
-  it("[N-26] ask for all that the sections take, and for nothing else", () => {
+  it("[N-26] require exactly the parameters of the sections", () => {
     const template = promptTemplate({
       ns: "a",
       key: "b",
@@ -80,9 +80,9 @@ describe("the types of a prompt", () => {
     expect(bound.skills().map(({ name }) => name)).toEqual(["x"]);
     // @ts-expect-error: `times` is missing.
     expect(() => template.bind({ language: "C", level: 2 }).render({ expanded: ["skills.x"] })).toThrow("times");
-    // @ts-expect-error: a list is no value.
+    // @ts-expect-error: a list is not a value.
     expect(() => template.bind({ language: ["C"], times: 1, level: 2 }).render()).toThrow("language");
-    // @ts-expect-error: `languages` is taken by nothing.
+    // @ts-expect-error: no section takes `languages`.
     expect(() => template.bind({ languages: "C", times: 1, level: 2 }).render()).toThrow("language");
   });
 });

@@ -14,7 +14,7 @@ const tool = (name: string, execute: Tool["execute"]): Tool => ({
 });
 
 describe("a chain of skills", () => {
-  it("[W-17, S-04] gives the inner skill what its caller passes, and the caller only its answer", async () => {
+  it("gives the inner skill the input of its caller, and the caller only its answer", async () => {
     const { use } = await useScene({
       skills: { outer: { body: "Outer instructions." }, inner: { body: "Inner instructions." } },
       turns: [
@@ -44,7 +44,7 @@ The user has NOT seen this output. Interpret and include it in your response.
     expect(inner).toMatchObject({ skill: "inner", depth: 2, parent: outer?.run });
   });
 
-  it("[W-17, Q-24] refuses a cycle, and says which", async () => {
+  it("refuses a cycle, and names it", async () => {
     const { use } = await useScene({
       skills: { a: {}, b: {} },
       turns: [
@@ -60,7 +60,7 @@ The user has NOT seen this output. Interpret and include it in your response.
     expect((await use({ skill: "a" })).result.content).toBe("done");
   });
 
-  it("[W-17, Q-24] goes so deep as the operator allows, and no deeper", async () => {
+  it("is as deep as the operator allows, and no deeper", async () => {
     const down = (skill: string) => () => [{ tool: "use_skill", input: { skill } }];
     const { use } = await useScene({
       skills: { a: {}, b: {}, c: {}, d: {} },
@@ -81,7 +81,7 @@ The user has NOT seen this output. Interpret and include it in your response.
     expect(eventsOf(events, "run-refused")).toMatchObject([{ skill: "d", refusals: [{ code: "nested-too-deep" }] }]);
   });
 
-  it("[W-17] shares one budget of tokens", async () => {
+  it("[W-17] shares one token budget", async () => {
     const { use } = await useScene({
       skills: { a: {}, b: {} },
       turns: [
@@ -99,7 +99,7 @@ The user has NOT seen this output. Interpret and include it in your response.
     expect(result.content).toContain("[The limit of 45 tokens was reached");
   });
 
-  it("[Q-05, S-07] gives the inner skill no tool that its caller has not", async () => {
+  it("gives the inner skill no tool that its caller lacks", async () => {
     const { use } = await useScene({
       skills: {
         a: { more: "allowed_tools: [use_skill, 'Bash(ls:*)']\n" },
@@ -121,7 +121,7 @@ The user has NOT seen this output. Interpret and include it in your response.
     expect((await use({ skill: "a" })).result.content).toBe("a");
   });
 
-  it("[W-23] refuses an inner skill that cannot do without what its caller has not", async () => {
+  it("[W-23] refuses an inner skill that requires what its caller lacks", async () => {
     const { use } = await useScene({
       skills: { a: { more: "allowed_tools: [use_skill]\n" }, b: { more: "required_tools: [bash]\n" } },
       turns: [
@@ -136,8 +136,8 @@ The user has NOT seen this output. Interpret and include it in your response.
   });
 });
 
-describe("a model that does not do what it should", () => {
-  it("is told of a tool that does not exist, and of input that is no JSON", async () => {
+describe("a misbehaving model", () => {
+  it("gets an error for an unknown tool, and for input that is not JSON", async () => {
     const { use } = await useScene({
       skills: { x: {} },
       turns: [
@@ -159,13 +159,13 @@ describe("a model that does not do what it should", () => {
     expect((await use({ skill: "x" })).result).toMatchObject({ content: "sorry", isError: false });
   });
 
-  it("is an error with what to do when it says nothing", async () => {
+  it("causes an error with a fix when it answers nothing", async () => {
     const { use } = await useScene({ skills: { x: {} }, turns: [() => ""] });
     const { result } = await use({ skill: "x" });
     expect(result).toMatchObject({ isError: true, stop: "error", error: { code: "model-empty" } });
   });
 
-  it("is asked again after a failure that may pass, and that is told", async () => {
+  it("is asked again after a temporary failure, which is reported", async () => {
     const { use } = await useScene({
       skills: { x: {} },
       turns: [() => ({ status: 503 }), () => ({ status: 429, headers: { "retry-after-ms": "10" } }), () => "at last"],
@@ -175,7 +175,7 @@ describe("a model that does not do what it should", () => {
     expect(eventsOf(events, "model-retried")).toHaveLength(2);
   });
 
-  it("is an error with what there is until then when the connection breaks off", async () => {
+  it("causes an error with the partial result when the connection breaks off", async () => {
     const { use } = await useScene({
       skills: { x: {} },
       turns: [
@@ -188,7 +188,7 @@ describe("a model that does not do what it should", () => {
     expect(result.content).toMatch(/^First part\./);
   });
 
-  it("cannot have more than 32 calls made at once", async () => {
+  it("cannot make more than 32 concurrent calls", async () => {
     const { use } = await useScene({
       skills: { x: {} },
       turns: [
@@ -204,8 +204,8 @@ describe("a model that does not do what it should", () => {
   });
 });
 
-describe("a tool that does not do what it should", () => {
-  it("is a result that the model sees when it throws, hangs or says too much", async () => {
+describe("a misbehaving tool", () => {
+  it("gives the model a result when it throws, hangs or returns too much", async () => {
     const { use } = await useScene({
       skills: { x: {} },
       turns: [
@@ -230,7 +230,7 @@ describe("a tool that does not do what it should", () => {
     expect((await use({ skill: "x" }, { tools })).result).toMatchObject({ content: "ok", isError: false });
   });
 
-  it("[Q-24] that prints without end is stopped, and a model gets little of it", async () => {
+  it("[Q-24] that prints endlessly is stopped, and a model gets little of it", async () => {
     const { use } = await useScene({
       skills: { x: {} },
       turns: [
@@ -246,8 +246,8 @@ describe("a tool that does not do what it should", () => {
   });
 });
 
-describe("the time of a run", () => {
-  it("[Q-24] is bounded, and what there is comes back", async () => {
+describe("the time limit of a run", () => {
+  it("[Q-24] ends it with the partial result", async () => {
     const { use } = await useScene({
       skills: { x: {} },
       turns: () => ({ text: "Started.", calls: [{ tool: "bash", input: { command: "sleep 300" } }] }),
@@ -261,7 +261,7 @@ describe("the time of a run", () => {
     expect(result.content).toMatch(/^Started\.\n\n\[The limit of \d+ seconds was reached/);
   });
 
-  it("[Q-24] is bounded also while the model says nothing", async () => {
+  it("[Q-24] ends it also while the model does not answer", async () => {
     const { use, server } = await useScene({ skills: { x: {} }, turns: () => ({ hangs: true }) });
     const { result } = await withGrowingLimit(
       (seconds) => use({ skill: "x", seconds }),
@@ -271,7 +271,7 @@ describe("the time of a run", () => {
     expect(result).toMatchObject({ stop: "timeout", iterations: 0 });
   });
 
-  it("ends when it is aborted, with everything that it started", async () => {
+  it("ends when it is aborted, with all its processes", async () => {
     const { found } = await useScene({
       skills: { x: {} },
       turns: [() => [{ tool: "bash", input: { command: "(setsid sleep 4848.31 &); sleep 4848.31" } }]],
@@ -285,7 +285,7 @@ describe("the time of a run", () => {
 });
 
 describe("the listener of a host", () => {
-  it("is told everything, and breaks nothing when it throws", async () => {
+  it("receives every event, and breaks nothing when it throws", async () => {
     const seen: string[] = [];
     const { use } = await useScene({ skills: { x: {} }, turns: [() => "ok"] });
     const onEvent = (event: { type: string }) => {

@@ -12,7 +12,7 @@ import { withGrowingLimit } from "../support/wait-for.ts";
 const SECRET = "sk-very-secret-value-1";
 const done = { calls: [], usage: NO_USAGE, finish: "stop" } as const;
 
-describe("what was being said", () => {
+describe("the partial text of a run", () => {
   const half: Model = {
     name: "half",
     async respond({ onText, signal }) {
@@ -22,7 +22,7 @@ describe("what was being said", () => {
     },
   };
 
-  it("[W-21] comes back at a time limit", async () => {
+  it("[W-21] is returned at a time limit", async () => {
     const { use } = await useScene({ skills: { x: {} }, turns: [] });
     const { result, events } = await withGrowingLimit(
       (seconds) => use({ skill: "x", seconds }, { models: { default: half } }),
@@ -37,7 +37,7 @@ describe("what was being said", () => {
     ).toBe("Half of the answer");
   });
 
-  it("comes back when the model fails in the middle, and no character is cut in two", async () => {
+  it("is returned when the model fails, without a character cut in two", async () => {
     const breaking: Model = {
       name: "breaking",
       async respond({ onText }) {
@@ -55,7 +55,7 @@ describe("what was being said", () => {
     ).toBe("Half 😀 done");
   });
 
-  it("names the limit that ended it, also when that is one of a run around it", async () => {
+  it("names the limit that ended it, even if it is one of a parent run", async () => {
     const { found } = await useScene({ skills: { x: {} }, turns: [] });
     const asking: Model = {
       name: "asking",
@@ -72,8 +72,8 @@ describe("what was being said", () => {
   });
 });
 
-describe("tools that are switched off", () => {
-  it("[S-07] are so in a conversation", async () => {
+describe("disabled tools", () => {
+  it("[S-07] stay disabled in a conversation", async () => {
     const { found } = await useScene({
       skills: { x: {} },
       config: '[tools]\ndisabled = ["Skill", "run_skill_script"]\n',
@@ -93,7 +93,7 @@ describe("tools that are switched off", () => {
     expect(await session.call("use_skill", { skill: "x" })).toMatchObject({ code: "tool-blocked" });
   });
 
-  it("have as much time as the operator says, however much that is", async () => {
+  it("the time limit of tools", async () => {
     const { use } = await useScene({
       skills: { x: {} },
       config: "[limits]\ntool_timeout_seconds = 3000000\n",
@@ -106,8 +106,8 @@ describe("tools that are switched off", () => {
   });
 });
 
-describe("commands in instructions that are loaded", () => {
-  it("[Q-22, X-06] show no value that is configured", async () => {
+describe("commands in loaded instructions", () => {
+  it("show no configured secret", async () => {
     const { found } = await useScene({
       skills: { x: { body: "Env: !`cat .env`\n" }, y: { more: "env: [SOME_KEY]\n" } },
       config: `[tools]\ndynamic_commands = true\n[skills.y]\nSOME_KEY = "${SECRET}"\n`,
@@ -118,7 +118,7 @@ describe("commands in instructions that are loaded", () => {
     expect(text).toContain("Env: SOME_KEY=[SOME_KEY]");
   });
 
-  it("[Q-03] are not run for a copy that was not given what is configured for its name", async () => {
+  it("[Q-03] do not run for a copy that was not granted the configuration of its name", async () => {
     const { found } = await useScene({
       skills: { x: { body: "Now: !`echo ran-$((1 + 1))`\n" } },
       config: '[skills.x]\ndynamic_commands = true\nnetwork = ["127.0.0.1:9"]\n',
@@ -133,8 +133,8 @@ describe("commands in instructions that are loaded", () => {
   });
 });
 
-describe("the model that was asked for", () => {
-  it("[S-08] is none for all that is used, where runbook was asked for, under whatever name", async () => {
+describe("the requested model", () => {
+  it("[S-08] stays runbook for all inner skills when runbook was requested, by any name", async () => {
     const { found } = await useScene({
       skills: { inner: { more: "model: default\n", body: "```sh\necho spelled out\n```" } },
       config: '[models.nobody]\nmodel = "runbook"\n',
@@ -146,7 +146,7 @@ describe("the model that was asked for", () => {
     expect(content).toContain("spelled out");
   });
 
-  it("[S-39] is that of the caller for a skill that says inherit", async () => {
+  it("[S-39] is that of the caller for a skill with inherit", async () => {
     const { use } = await useScene({
       skills: { outer: { more: "model: special\n" }, inner: { more: "model: inherit\n" } },
       turns: [],
@@ -163,13 +163,13 @@ describe("the model that was asked for", () => {
     expect(eventsOf(events, "run-started").map(({ model }) => model)).toEqual(["special", "special"]);
   });
 
-  it("[S-39] is named whole when there is none of that name", async () => {
+  it("[S-39] is quoted in full when it does not exist", async () => {
     const { use } = await useScene({ skills: { x: {} }, turns: [] });
     const { result } = await use({ skill: "x", model: "qwen3:4b" });
     expect(result.refusals[0]?.message).toBe("Unknown model 'qwen3:4b'");
   });
 
-  it("[S-32] is among all that speaks against a use, when it has no key", async () => {
+  it("[S-32] is among all reasons against a use when its key is missing", async () => {
     const { use } = await useScene({
       skills: { x: { more: "env: [SOME_KEY]\nmodel: paid\n" } },
       config: '[models.paid]\nprovider = "anthropic"\nmodel = "m"\n',
@@ -181,7 +181,7 @@ describe("the model that was asked for", () => {
 });
 
 describe("a use that does not begin", () => {
-  it("[W-28] is a result, whatever is asked for", async () => {
+  it("[W-28] returns a result, whatever the input", async () => {
     const { found } = await useScene({ skills: { x: {} }, turns: [] });
     for (const skill of [undefined, 42, null] as unknown as string[]) {
       expect(await useSkill(found.catalog, found, { skill })).toMatchObject({ stop: "refused", isError: true });
@@ -189,7 +189,7 @@ describe("a use that does not begin", () => {
     }
   });
 
-  it("[Q-03] is refused where its values were given to no copy, and is given them by no use", async () => {
+  it("[Q-03] is refused when its values were granted to no copy, and no use grants them", async () => {
     const { found } = await useScene({
       skills: { x: { more: "env: [SOME_KEY]\n" } },
       config: `[skills.x]\nSOME_KEY = "${SECRET}"\n`,
@@ -202,7 +202,7 @@ describe("a use that does not begin", () => {
     expect(found.grants.getOwner("x")).toBeUndefined();
   });
 
-  it("is told in a step, so that it is told once", async () => {
+  it("is reported in a step, and therefore once", async () => {
     const { found } = await useScene({ skills: { x: { more: "required_tools: [teleport]\n" } }, turns: [] });
     const events: RunEvent[] = [];
     const steps = new Map<string, unknown>();
@@ -221,8 +221,8 @@ describe("a use that does not begin", () => {
   });
 });
 
-describe("what is kept of a conversation", () => {
-  it("[Q-22] has no secret in the names of what a model gave either", async () => {
+describe("the stored conversation", () => {
+  it("[Q-22] has no secret in the property names of a model's output either", async () => {
     const { found } = await useScene({ skills: { x: {} }, config: `[skills.y]\nSOME_KEY = "${SECRET}"\n`, turns: [] });
     const naming: Model = {
       name: "naming",
@@ -243,8 +243,8 @@ describe("what is kept of a conversation", () => {
   });
 });
 
-describe("a limit of tokens", () => {
-  it("[Q-24] holds also for a server that does not say what was used", async () => {
+describe("a token limit", () => {
+  it("[Q-24] holds also for a server that does not report usage", async () => {
     const silent: Model = {
       name: "silent",
       respond: async () => ({

@@ -15,7 +15,7 @@ print(greeting.hello("inline"))
 `;
 
 describe("uv itself, in a sandbox", { timeout: 180_000 }, () => {
-  it("[S-27][S-43] uses what was fetched for the skill, offline, from `skillet script` and from the shell of a run", async ({
+  it("[S-27][S-43] uses the packages fetched for the skill, offline, from `skillet script` and from the shell of a run", async ({
     skip,
   }) => {
     const uv = realUv();
@@ -56,7 +56,7 @@ describe("uv itself, in a sandbox", { timeout: 180_000 }, () => {
     const bin = join(found.root, "home/.local/bin");
     mkdirSync(bin, { recursive: true });
     copyFileSync(uv, join(bin, "uv"));
-    // The package has uv alone; uvx is the same as this.
+    // The package contains uv alone; uvx does the same as this.
     writeFileSync(join(bin, "uvx"), '#!/bin/sh\nexec uv tool run "$@"\n');
     for (const name of ["uv", "uvx"]) chmodSync(join(bin, name), 0o755);
     const script = await runScript(found, { skill: found.skill("x"), script: "go.py" });

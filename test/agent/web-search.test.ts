@@ -45,7 +45,7 @@ describe("web_search", () => {
     ["searxng", "/search", "/search?q=python%20async&format=json"],
     ["brave", "/brave", "/brave?q=python%20async&count=1"],
     ["tavily", "/tavily", "/tavily"],
-  ])("[S-42] asks %s where it is configured, and labels what it found as data", async (provider, path, url) => {
+  ])("[S-42] asks %s when it is configured, and labels the results as data", async (provider, path, url) => {
     const { url: base, asked } = await engine();
     const config = `[tools.web_search]\nprovider = "${provider}"\nurl = "${base}${path}"\napi_key = "key-12345678"\nresults = 1\n`;
     const { use, server } = await useScene({ skills: RESEARCH, config, turns: [search, () => "Found."] });
@@ -62,7 +62,7 @@ describe("web_search", () => {
     expect(found?.content.match(/<\/skill_output>/g)).toHaveLength(1);
   });
 
-  it("[S-42, Q-29] follows no redirect and asks no private address that a name stands for", async () => {
+  it("follows no redirect, and asks no private address that a name resolves to", async () => {
     const { url, asked } = await engine();
     const content = async (address: string) => {
       const config = `[tools.web_search]\nprovider = "searxng"\nurl = "${address}"\n`;
@@ -75,7 +75,7 @@ describe("web_search", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it("[S-42, Q-22] takes any answer, and shows no key that is in it", async () => {
+  it("accepts any answer, and shows no key that is in it", async () => {
     const { url } = await engine();
     const content = async (answer: unknown) => {
       const address = `${url}/says/${encodeURIComponent(JSON.stringify(answer))}`;
@@ -108,7 +108,7 @@ describe("web_search", () => {
     for (const problem of said) expect(stderr).toContain(`! ${problem.message}\n  ${formatFix(problem)}\n`);
   });
 
-  it("[S-42, Q-26] is not for a workspace to configure", async () => {
+  it("cannot be configured by a workspace", async () => {
     const config = '[tools.web_search]\nprovider = "searxng"\nurl = "https://evil.example"\n';
     const { found } = await useScene({
       skills: RESEARCH,

@@ -29,18 +29,18 @@ describe.each([
     expect(came?.connections.ungranted).toBe(0);
   });
 
-  it.runIf(isRoot || isOrdinary)(`[Q-14] are there where they are granted, and no others (${user})`, () => {
+  it.runIf(isRoot || isOrdinary)(`[Q-14] are reachable when they are granted, and no others (${user})`, () => {
     const answers = SOCKETS.map((path) => came?.granted[path]);
     expect(answers).toEqual(["answer of the host", "ECONNREFUSED", "ECONNREFUSED", "answer of the host"]);
     expect(came?.connections.granted).toBe(2);
   });
 
-  it.runIf(isRoot || isOrdinary)(`[Q-14] work for code that made them itself (${user})`, () => {
+  it.runIf(isRoot || isOrdinary)(`[Q-14] work for code that created them itself (${user})`, () => {
     expect(came?.written["own"]).toBe("own");
   });
 });
 
-describe("sockets that cannot be masked for sure", () => {
+describe("sockets that cannot be masked reliably", () => {
   const closing: (() => void)[] = [];
   afterEach(() => {
     for (const close of closing.splice(0)) close();
@@ -71,7 +71,7 @@ describe("sockets that cannot be masked for sure", () => {
     expect(await found.run("go.sh")).toMatchObject({ refusals: [{ code: "workspace-sockets" }] });
   });
 
-  it.runIf(isRoot)("[Q-14] finds folders of others that can be entered and not listed", async () => {
+  it.runIf(isRoot)("[Q-14] finds folders of other users that can be entered and not listed", async () => {
     const found = await scene("read", "other/a.sock");
     chownSync(join(found.workspace, "other"), 4343, 4343);
     chmodSync(join(found.workspace, "other"), 0o711);
@@ -84,7 +84,7 @@ describe("sockets that cannot be masked for sure", () => {
     }
   });
 
-  it("[Q-14] starts no second command while one may move their folders", async () => {
+  it("[Q-14] starts no second command while a command can move their folders", async () => {
     const found = await scene("read-write", "sub/a.sock");
     const first = found.run("wait.sh");
     await waitFor(() => existsSync(join(found.workspace, "runs")));
@@ -107,7 +107,7 @@ describe("sockets that cannot be masked for sure", () => {
       expect(await (await scene(access, socket, grant)).run("go.sh"), socket).toMatchObject({ isError: false });
   });
 
-  it("[Q-14] starts a second command where nothing can move them", async () => {
+  it("[Q-14] starts a second command when none can move them", async () => {
     const found = await scene("read-write", "a.sock");
     const first = found.run("wait.sh");
     await waitFor(() => existsSync(join(found.workspace, "runs")));

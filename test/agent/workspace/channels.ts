@@ -1,5 +1,5 @@
 /**
- * Tries to use the sockets and named pipes of a workspace. `node channels.ts {}` tries all of them, and prints what came of it as JSON: for a
+ * Tries to use the sockets and named pipes of a workspace. `node channels.ts {}` tries all of them, and prints the outcomes as JSON: for a
  * process of another user.
  */
 
@@ -20,7 +20,7 @@ export const SOCKETS = [
 ];
 const OWN = "mine.sock";
 
-/** By the path of a socket, and `pipe`: what code got of it. */
+/** By the path of a socket, and `pipe`: what code read from it. */
 export type Got = Record<string, string>;
 
 export interface ChannelsCame {
@@ -112,7 +112,7 @@ async function skilletScript(home: string, cwd: string): Promise<Got> {
   return JSON.parse(result.stdout);
 }
 
-/** The same by a process of its own. */
+/** Does the same in another process. */
 export function tryChannelsAs(starting: Starting): Promise<ChannelsCame & { signal: string | null }> {
   return ownProcess(import.meta.filename, {}, starting);
 }

@@ -13,7 +13,7 @@ describe.each([
   }, 300_000);
 
   it.runIf(isRoot || isOrdinary).each(ATTEMPTS.map((attempt) => [attempt.title, attempt] as const))(
-    `[Q-27] has no change of a sensitive path that nobody approved: %s (${user})`,
+    `[Q-27] has no unapproved change of a sensitive path: %s (${user})`,
     (title, { held = [] }) => {
       expect(came[title]).toMatchObject({ left: [], unnamed: [], isObeyed: false });
       if (held.length === 0) expect(came[title]?.warnings).toEqual([]);

@@ -16,7 +16,7 @@ import { waitFor } from "../../support/wait-for.ts";
 const START = join(import.meta.dirname, "../../support/start-skillet.mjs");
 const CONFIG = '[sandbox]\nworkspace = "read-write"\n';
 
-/** A skill of the user's own whose script runs in a workspace that it may write to. */
+/** One of the user's own skills, whose script runs in a workspace that it can write to. */
 async function scene(script: string, files: Record<string, string> = {}): Promise<Scene> {
   const found = await discoverIn({
     "home/.skillet/skills/x/SKILL.md": skillText("x"),
@@ -71,7 +71,7 @@ describe("changes of sensitive paths", () => {
     }
   });
 
-  it("[Q-27] are asked about each time: neither an earlier approval nor --yes covers them", async () => {
+  it("[Q-27] need approval each time: neither an earlier approval nor --yes covers them", async () => {
     const write = (path: string) => () => [{ tool: "write_file", input: { path, content: "x\n" } }];
     const turns = [write("a.txt"), write("CLAUDE.md"), write("AGENTS.md"), () => "Done."];
     const { use, found } = await useScene({ skills: { x: {} }, turns });
@@ -86,7 +86,7 @@ describe("changes of sensitive paths", () => {
     expect(result).toMatchObject({ isError: true, warnings: [{ code: "workspace-protected" }] });
   });
 
-  it("[Q-27] tell the model nothing of their content", async () => {
+  it("[Q-27] do not reveal their content to the model", async () => {
     const turns = [
       () => [{ tool: "write_file", input: { path: "CLAUDE.md", content: "SECRET-ORDER\n" } }],
       () => "Done.",
@@ -114,7 +114,7 @@ describe("changes of sensitive paths", () => {
     expect(existsSync(join(found.workspace, ".envrc"))).toBe(false);
   });
 
-  it("[Q-27] are asked about at a terminal, with their diff", async () => {
+  it("[Q-27] are shown for approval at a terminal, with their diff", async () => {
     const found = await scene(EDIT, { "CLAUDE.md": "one\n" });
     const env = { ...commandIn(found).env, NO_COLOR: "1" };
     const at = { cwd: found.workspace, env, isTTY: true, ask: async () => "y" };
@@ -171,13 +171,13 @@ describe("held changes", () => {
     expect(heldIn(found)).toEqual([id]);
   });
 
-  it("[Q-27, Q-28] are applied only as they were shown: what is written to them afterwards is refused", async () => {
+  it("are applied only as they were shown: later writes to them are refused", async () => {
     const found = await scene(EDIT, { "CLAUDE.md": "one\n" });
     await skillet(["script", "x", "go.sh"], commandIn(found));
     const [id = ""] = heldIn(found);
     const stored = join(found.root, "home/.skillet/held", id);
     const names = readdirSync(stored).filter((name) => /^\d+$/.test(name));
-    // As a process of another run does that has the file open.
+    // Like a process of another run that has the file open.
     for (const name of names) writeFileSync(join(stored, name), "evil\n");
     const applied = await skillet(["approve", id, "--yes"], commandIn(found));
     expect(applied).toMatchObject({
@@ -188,7 +188,7 @@ describe("held changes", () => {
     expect(existsSync(join(found.workspace, ".envrc"))).toBe(false);
   });
 
-  it("[Q-27] are not applied over what changed since, and can be removed", async () => {
+  it("[Q-27] are not applied over later changes, and can be removed", async () => {
     const found = await scene(EDIT, { "CLAUDE.md": "one\n" });
     await run(found);
     const [id = ""] = heldIn(found);
@@ -214,7 +214,7 @@ describe("held changes", () => {
 });
 
 describe("a run whose process was killed", () => {
-  it("[Q-27] is compared by the next one; what the user made later stays", async () => {
+  it("[Q-27] is compared by the next one; later files of the user stay", async () => {
     const found = await scene("echo evil > CLAUDE.md; echo evil > .envrc; touch ready; sleep 60", {
       "CLAUDE.md": "one\n",
     });
@@ -229,7 +229,7 @@ describe("a run whose process was killed", () => {
     child.kill("SIGKILL");
     await ended;
     expect(textIn(found, "CLAUDE.md")).toBe("evil\n");
-    // As if the killed command's time had been over before the user's own change.
+    // As if the killed command had ended before the user's own change.
     const [running = ""] = readdirSync(join(HOME, ".skillet/held/running"));
     const file = join(HOME, ".skillet/held/running", running, "snapshot.json");
     const snapshot = JSON.parse(readFileSync(file, "utf8"));
@@ -251,7 +251,7 @@ describe("a run whose process was killed", () => {
   });
 });
 
-describe("two commands at once in a workspace", () => {
+describe("two concurrent commands in a workspace", () => {
   const waits = (name: string) => `touch ${name}-runs; while [ ! -e ${name}-stops ]; do sleep 0.02; done`;
   const EVIL = "echo evil > CLAUDE.md; echo evil > .envrc; mkdir -p .vscode; echo evil > .vscode/tasks.json";
 
@@ -275,7 +275,7 @@ describe("two commands at once in a workspace", () => {
   it.each([
     ["first", ["evil", "plain"]],
     ["last", ["plain", "evil"]],
-  ])("[Q-27] leave no change that was not approved, where the one that made it ends %s", async (_, order) => {
+  ])("[Q-27] leave no unapproved change when the one that made it ends %s", async (_, order) => {
     const { found, start } = await both();
     const ends = new Map([
       ["evil", await start("evil")],
@@ -284,7 +284,7 @@ describe("two commands at once in a workspace", () => {
     for (const name of order) await ends.get(name)?.();
     expect(textIn(found, "CLAUDE.md")).toBe("one\n");
     for (const path of [".envrc", ".vscode/tasks.json"]) expect(existsSync(join(found.workspace, path))).toBe(false);
-    // Nothing is lost: what was taken out can be approved.
+    // Nothing is lost: held changes can be approved.
     const [held, ...more] = heldIn(found).map((id) => readHeldChanges(join(found.root, "home/.skillet"), id));
     expect(held?.changes.map(({ path, change }) => `${path} ${change}`)).toEqual(
       expect.arrayContaining(["CLAUDE.md changed", ".envrc added"]),

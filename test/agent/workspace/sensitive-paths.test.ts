@@ -11,12 +11,12 @@ import {
 const page = readFileSync(join(import.meta.dirname, "../../../docs/sandbox.md"), "utf8");
 
 describe("the table of sensitive paths", () => {
-  it("[Q-27] is in the documentation, name by name", () => {
+  it("[Q-27] is documented, name by name", () => {
     const names = [...SENSITIVE_PATHS.flatMap(({ names }) => names), ...MANIFEST_PARTS];
     expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
 
-  it("[Q-27] matches names in any case of letters, patterns and names in a folder", () => {
+  it("[Q-27] matches names in any case, patterns, and names in a folder", () => {
     const groupOf = (name: string, parent = "") => findSensitiveRow(name, parent)?.group;
     expect(groupOf(".GIT")).toBe("repositories");
     expect(groupOf("Claude.md")).toBe("agents");
@@ -28,7 +28,7 @@ describe("the table of sensitive paths", () => {
       expect([name, groupOf(name)]).toEqual([name, undefined]);
   });
 
-  it("[Q-27] takes those parts of a package that package managers run", () => {
+  it("[Q-27] includes those fields of a package that package managers run", () => {
     expect(readManifestParts('{"name":"x","dependencies":{"a":"1"},"scripts":{}}')).toBe("");
     expect(readManifestParts('\uFEFF{"scripts":{"test":"x"}}')).toContain("test");
     expect(readManifestParts('{"a":1,"scripts":{"b":"c"}}')).toBe(readManifestParts('{"scripts" : {"b":"c"}}'));
