@@ -35,7 +35,7 @@ function numbers(seed: number): (below: number) => number {
   };
 }
 
-/** What tells a length, a place or a kind is where a change does most: small numbers, all bits, other types. */
+/** Lengths, offsets and types are where a change has the greatest effect: small numbers, all bits, other types. */
 const BYTES = [0, 1, 0x2e, 0x2f, 0x30, 0x31, 0x35, 0x4c, 0x50, 0x67, 0x78, 0x7f, 0x80, 0xff];
 
 function changed(bytes: Buffer, next: (below: number) => number): Buffer {
@@ -53,7 +53,7 @@ function changed(bytes: Buffer, next: (below: number) => number): Buffer {
   return copy;
 }
 
-/** A header that was changed and has the right sum again, so that what it says is read. */
+/** A changed header with a correct checksum, so that it is parsed. */
 function mended(bytes: Buffer): Buffer {
   const copy = Buffer.from(bytes);
   for (let at = 0; at + 512 <= copy.length; at += 512) {
@@ -74,7 +74,7 @@ const KINDS: readonly (readonly [string, (next: (below: number) => number) => Bu
 ];
 
 test.for(KINDS)(
-  "[Q-12] a %s that was changed anywhere is refused, or stays in its folder",
+  "[Q-12] a %s with any changed byte is refused, or stays in its folder",
   { timeout: 120_000 },
   async ([, make]) => {
     const root = temporaryFolder({ "x/file": "as it was", file: "as it was" });
@@ -98,7 +98,7 @@ test.for(KINDS)(
   },
 );
 
-test("[Q-12] what was not changed is taken", async () => {
+test("[Q-12] an unchanged archive is accepted", async () => {
   for (const bytes of [ZIP, gzipSync(TAR), gzipSync(mended(TAR)), gzipSync(gunzipSync(gzipSync(TAR)))]) {
     const to = temporaryFolder();
     expect((await extractEntries(readArchive(bytes, "a.skill"), { to })).files).toBeGreaterThan(4);

@@ -79,12 +79,12 @@ describe("archives in archives", () => {
     ["a table that gzip compressed", gzipSync("a,b\n1,2\n")],
     ["a text that begins as a bzip2 archive almost does", Buffer.from("BZh9 is a magic number")],
     ["a text with the mark of a zip's end", Buffer.from(`A zip ends in PK\x05\x06${"and so on ".repeat(9)}`)],
-  ] as const)("[Q-12] %s is a file as any other", async ([, data]) => {
+  ] as const)("[Q-12] %s is a file like any other", async ([, data]) => {
     const outcome = await throughGate(() => readArchive(zipOf(within("a", data)), "a.skill"));
     expect(outcome).toMatchObject({ files: 2 });
   });
 
-  test("[Q-12] what is looked into counts as what is written does", async () => {
+  test("[Q-12] nested content counts like written content", async () => {
     const tens = Buffer.alloc(60 << 20);
     for (let at = 0; at < tens.length; at += 1 << 16) randomFillSync(tens, at, 1200);
     const many = zipOf(Array.from({ length: 30_000 }, (_, index) => ({ name: `f${index}` })));
@@ -94,14 +94,14 @@ describe("archives in archives", () => {
     ] as const) {
       const entry = { kind: "file", mode: 0o644, size: bytes.length, read: () => bytes } as const;
       const entries = Array.from({ length: times }, (_, index) => ({ ...entry, path: `a${index}` }));
-      // To unpack half a gigabyte takes seconds: in the gate only once, for the refusal.
+      // Unpacking half a gigabyte takes seconds: in the gate only once, for the refusal.
       if (IS_LONG || !isLarge) expect(await throughGate(() => entries.slice(1))).toMatchObject({ files: times - 1 });
       const outcome = await throughGate(() => entries);
       expect(outcome).toMatchObject({ code: "archive-nested", message: expect.stringContaining(why) });
     }
   });
 
-  test("[Q-12] what is found within is said, with where", async () => {
+  test("[Q-12] nested findings are reported with their path", async () => {
     const outcome = await throughGate(() =>
       readArchive(zipOf(within("a.zip", nestedZip(2, "run\u202e.sh", "x"))), "a"),
     );

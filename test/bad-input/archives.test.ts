@@ -9,7 +9,7 @@ import { temporaryFolder } from "../support/folder.ts";
 import { HELLO, type Row, refuses, tar, throughGate, zip } from "../support/gate.ts";
 import { moduleOf } from "../support/program.ts";
 
-/** In a process of its own: what memory one has used before cannot be told from what it uses now. */
+/** In another process: memory of earlier work cannot be told apart from that of this one. */
 const MEASURE = `
   import { readFileSync } from "node:fs";
   const { readArchive } = await import(${JSON.stringify(moduleOf("remote/extract"))});
@@ -73,7 +73,7 @@ describe("names", () => {
   ]);
 });
 
-describe("entries against each other", () => {
+describe("conflicting entries", () => {
   const link = { name: "lib", type: "2", target: "/tmp" };
   refuses([
     zip("a link, then a file through it", "entry-through-symlink", [
@@ -119,7 +119,7 @@ describe("entries against each other", () => {
     tar("a link to a very long path", "entry-too-long", [longName("a".repeat(5000), "K"), { name: "l", type: "2" }]),
   ]);
 
-  test("[Q-12] a hard link is called one, with where it leads", async () => {
+  test("[Q-12] a hard link is reported with its target", async () => {
     const archive = gzipSync(tarOf([{ name: "b", type: "1", target: "/etc/shadow" }]));
     expect(await throughGate(() => readArchive(archive, "a"))).toMatchObject({
       message: '"b" is a hard link to "/etc/shadow": only files, folders and symlinks are allowed',
@@ -132,7 +132,7 @@ describe("bounds", () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => ({ name: `f${index}` }));
   const tens = [1, 2, 3].map((index) => ({ name: `f${index}`, data: zeros(10_000_000) }));
   let hundredThousand: Buffer | undefined;
-  /** A hundred thousand, which says that there are so many. */
+  /** A hundred thousand entries, as the header states. */
   function manyInZip(entries: number): Buffer {
     hundredThousand ??= zipOf(many(100_000));
     const changed = Buffer.from(hundredThousand);
@@ -151,7 +151,7 @@ describe("bounds", () => {
     ["an archive of more than 128 MiB", "archive-too-large", () => zeros(SOURCE_LIMITS.archive + 1)],
   ]);
 
-  test("[Q-12] 100,000 entries are refused before more than 50,000 of them were looked at", async () => {
+  test("[Q-12] 100,000 entries are refused before more than 50,000 of them are read", async () => {
     for (const archive of [gzipSync(tarOf(many(100_000)), { level: 0 }), manyInZip(50_001)]) {
       let looked = 0;
       function* counted() {
@@ -166,7 +166,7 @@ describe("bounds", () => {
     }
   });
 
-  test("[Q-12] folders that only paths tell of count as well", async () => {
+  test("[Q-12] folders that occur only in paths count as well", async () => {
     function* entries(): Iterable<SourceEntry> {
       const entry = { mode: 0o644, size: 0, read: () => Buffer.alloc(0) };
       for (let index = 1; index < SOURCE_LIMITS.entries; index++) yield { ...entry, path: "./", kind: "folder" };
@@ -178,7 +178,7 @@ describe("bounds", () => {
     });
   });
 
-  test("[Q-12] 200 MB out of 200 KB are refused, and without room for them", () => {
+  test("[Q-12] 200 MB out of 200 KB are refused without using that much space", () => {
     for (const bytes of [
       zipOf([{ name: "a", data: zeros(200_000_000) }]),
       gzipSync(tarOf([{ name: "a", data: zeros(200_000_000) }])),
@@ -192,7 +192,7 @@ describe("bounds", () => {
     }
   });
 
-  test("[Q-12] a source that is too large in sum is refused", async () => {
+  test("[Q-12] a source with too large a sum is refused", async () => {
     const file = Buffer.alloc(60 << 20, "a");
     function* entries(): Iterable<SourceEntry> {
       for (let index = 0; index < 9; index++) {
@@ -214,7 +214,7 @@ const TESTS = [
   "../remote/unpack.test.ts",
 ];
 
-test("[Q-12] every way to be refused has its test", () => {
+test("[Q-12] every reason to refuse has its test", () => {
   const texts = TESTS.map((file) => readFileSync(new URL(file, import.meta.url), "utf8")).join();
   expect([...ENTRY_CODES, ...ARCHIVE_CODES].filter((code) => !texts.includes(`"${code}"`))).toEqual([]);
 });

@@ -13,7 +13,7 @@ export interface BadParts extends Partial<Parts> {
   provider?: CapabilityProvider;
 }
 
-/** Skill `x`, which was given notes, and a model that runs these commands in its sandbox, one a turn: what came of each. */
+/** Runs skill `x`, which is granted notes, with a model that runs these commands in its sandbox, one per turn. Returns the outcomes. */
 export async function commandScene(commands: readonly string[], { provider, ...parts }: BadParts = {}) {
   const seen: string[] = [];
   const left = [...commands];
@@ -38,7 +38,7 @@ export async function commandScene(commands: readonly string[], { provider, ...p
   return { ...made, notes, capabilities, seen, effects, host: { capabilities, approve, caller: CALLER } };
 }
 
-/** JavaScript as a command in a sandbox: `ask(params)` sends a call and does not wait, `connection()` says nothing. */
+/** JavaScript as a command in a sandbox: `ask(params)` sends a call and does not wait, `connection()` sends nothing. */
 export function code(source: string): string {
   return `cat > /tmp/code.cjs <<'END'
 const { connect } = require("node:net");

@@ -4,7 +4,7 @@ import { skillText } from "../support/folder.ts";
 import { useScene } from "../support/use.ts";
 import { commandScene, GIVEN, INVOKE, NOTES } from "./broker-scene.ts";
 
-describe("what a skill declares", () => {
+describe("the declaration of a capability", () => {
   const REFUSED: [declared: string, code: string][] = [
     ["email", "capability-unavailable"],
     ["notes", "capability-not-granted"],
@@ -19,7 +19,7 @@ describe("what a skill declares", () => {
     ["notes.secret", "capability-not-granted"],
   ];
 
-  it.each(REFUSED)("[Q-19] is nothing that it was given when it is %s", async (declared, code) => {
+  it.each(REFUSED)("[Q-19] grants nothing when it is %s", async (declared, code) => {
     const { use, host, server } = await commandScene(["true"], {
       skills: { x: { more: `capabilities: [${declared}]\n` } },
     });
@@ -27,13 +27,13 @@ describe("what a skill declares", () => {
     expect(server.requests).toEqual([]);
   });
 
-  it("[Q-19] is not what another skill was given", async () => {
+  it("[Q-19] does not get what another skill was granted", async () => {
     const { use, host } = await commandScene(["true"], { skills: { x: { more: NOTES }, y: { more: NOTES } } });
     expect((await use({ skill: "y" }, host)).result).toMatchObject({ refusals: [{ code: "capability-not-granted" }] });
   });
 });
 
-describe("a skill that another one uses", () => {
+describe("an inner skill", () => {
   const PARENT = { x: { more: NOTES } };
 
   async function used(more: string) {
@@ -56,14 +56,14 @@ describe("a skill that another one uses", () => {
     return { ...made, seen };
   }
 
-  it("[Q-05] has nothing of its caller's: no socket, no token and no command", async () => {
+  it("[Q-05] gets no socket, token or command of its caller", async () => {
     const { seen, notes } = await used("");
     expect(seen[0]).toMatch(/cannot access '\/run\/skillet'/);
     expect(seen[0]).toMatch(/^0$/m);
     expect(notes.asked).toEqual([]);
   });
 
-  it("[Q-19] is not given what its caller was, when it asks for it", async () => {
+  it("[Q-19] does not get its caller's grants on request", async () => {
     const { seen, notes } = await used(NOTES);
     expect(seen[0]).toContain("was not granted the capability notes.notes");
     expect(notes.asked).toEqual([]);
@@ -82,7 +82,7 @@ describe("a workspace", () => {
     '[capabilities]\nvault_passphrase_file = "project/passphrase"\n',
   ];
 
-  it.each(TABLES)("[Q-26] wires and gives nothing, and is told where it tries: %s", async (table) => {
+  it.each(TABLES)("[Q-26] configures and grants nothing, and gets a report for trying: %s", async (table) => {
     const { found } = await useScene({
       skills: { x: { more: NOTES } },
       turns: () => "never asked",
@@ -100,7 +100,7 @@ describe("a workspace", () => {
     expect(found.settings.capabilities.passphraseFile).toBeUndefined();
   });
 
-  it("[Q-03] gets nothing of what was given to a skill whose name one of its own takes", async () => {
+  it("[Q-03] gets no grant of a skill whose name one of its own skills takes", async () => {
     const { found, use, host, server } = await commandScene(["true"], {
       config: GIVEN,
       workspace: { "skills/x/SKILL.md": skillText("x", { more: NOTES }) },

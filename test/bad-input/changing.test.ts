@@ -9,8 +9,8 @@ import { makePipe } from "./pipe.ts";
 import { onlySkill, read, SECRET, scene } from "./scene.ts";
 import { swapping, swappingNames } from "./swap.ts";
 
-describe("what changes while it is loaded", () => {
-  test("[Q-09] instructions that became a link to what is no skill are not quoted", async () => {
+describe("a skill that changes during loading", () => {
+  test("[Q-09] instructions that became a link to another kind of file are not quoted", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x", { body: "The first." }), secret: SECRET });
     const skill = await onlySkill(root);
     unlinkSync(`${root}/x/SKILL.md`);
@@ -33,7 +33,7 @@ describe("what changes while it is loaded", () => {
     await expect(async () => await skill.body()).rejects.toThrow(/cannot be read: .* is not a regular file/);
   });
 
-  test("[Q-09] a file that is swapped while skills are loaded is never quoted when it is no skill", async () => {
+  test("[Q-09] a file that is swapped during loading is never quoted when it is not a skill", async () => {
     const root = temporaryFolder({ "x/readme.txt": "", "skill.md": skillText("x"), secret: `${SECRET}\n`.repeat(200) });
     symlinkSync("../skill.md", `${root}/x/SKILL.md`);
     const swap = await swapping(`${root}/x/SKILL.md`, "../skill.md", "../secret");
@@ -51,7 +51,7 @@ describe("what changes while it is loaded", () => {
     expect(Math.min(found, missed)).toBeGreaterThan(0);
   });
 
-  test("[Q-09] a skill's folder that goes away while it is read is no error of the program", async () => {
+  test("[Q-09] a skill folder that disappears during the read does not crash the program", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "x/file": "" });
     const skill = await onlySkill(root);
     renameSync(`${root}/x`, `${root}/y`);
@@ -60,7 +60,7 @@ describe("what changes while it is loaded", () => {
   });
 });
 
-describe("while somebody swaps links", () => {
+describe("a concurrent swap of links", () => {
   const race = async (path: string, link: string, one: string, other: string) => {
     const { root } = scene();
     mkdirSync(`${root}/target`);
@@ -73,14 +73,14 @@ describe("while somebody swaps links", () => {
     return seen;
   };
 
-  test("[Q-09] no byte of the secret comes back through a file that becomes a link out", async () => {
+  test("[Q-09] no byte of the secret leaks through a file that becomes a link out", async () => {
     const seen = await race("link", "link", "file", "../secret");
     expect(seen).toContain("inside");
     expect(seen).toContain("outside");
     expect([...seen].filter((text) => text.includes(SECRET))).toEqual([]);
   });
 
-  test("[Q-09] no byte of the secret comes back through a folder that becomes a link out", async () => {
+  test("[Q-09] no byte of the secret leaks through a folder that becomes a link out", async () => {
     const seen = await race("link/secret", "link", "target", "..");
     expect(seen).toContain("inside");
     expect(seen).toContain("outside");
@@ -88,8 +88,8 @@ describe("while somebody swaps links", () => {
   });
 });
 
-describe("while somebody swaps hard links in a workspace", () => {
-  test.for(["SKILL.md", "notes.md"])("[Q-31] no byte of another file comes back as %s", async (name) => {
+describe("a concurrent swap of hard links in a workspace", () => {
+  test.for(["SKILL.md", "notes.md"])("[Q-31] no byte of another file leaks as %s", async (name) => {
     const root = temporaryFolder({
       "skills/x/SKILL.md": skillText("x", { body: "Inside." }),
       "skills/x/notes.md": "Inside.",

@@ -12,7 +12,7 @@ import { makePipe } from "./pipe.ts";
 
 const SLOW = skillText("slow", { body: "```sh\necho begun; sleep 60\n```" });
 
-/** A home with the skills `x` and `slow`, and nobody's model. */
+/** A home with the skills `x` and `slow`, and without a model. */
 function place(config = ""): Place {
   const x = skillText("x", { body: "```sh\necho hi\n```" });
   return placeWith({ "home/.skillet/skills/x/SKILL.md": x, "home/.skillet/skills/slow/SKILL.md": SLOW }, config);
@@ -20,7 +20,7 @@ function place(config = ""): Place {
 
 describe("skillet run", () => {
   it.each(["--input", "--context"])(
-    "[Q-24] reads no more than 16 MiB for %s, from a device without an end either",
+    "[Q-24] reads at most 16 MiB for %s, even from an endless device",
     async (option) => {
       const { run, project } = place();
       const { code, stderr } = await run(["run", "x", option, "@/dev/zero"]);
@@ -38,7 +38,7 @@ describe("skillet run", () => {
     },
   );
 
-  it("takes what comes through a pipe that has a name", async () => {
+  it("reads input from a named pipe", async () => {
     const { run, project } = place();
     const pipe = join(project, "pipe");
     makePipe(pipe);
@@ -47,7 +47,7 @@ describe("skillet run", () => {
     await (writer.exitCode === null ? once(writer, "exit") : undefined);
   });
 
-  it("[W-12] refuses input that nobody can read, without a word of a bug", async () => {
+  it("[W-12] refuses unreadable input without reporting a bug", async () => {
     const { run, project } = place();
     const deep = `${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}`;
     writeFileSync(join(project, "deep.json"), deep);
@@ -60,14 +60,14 @@ describe("skillet run", () => {
     }
   });
 
-  it.each(["0", "-1", "NaN", "Infinity", "abc", "", " ", "1,5"])("[Q-24] takes no %j for a limit", async (given) => {
+  it.each(["0", "-1", "NaN", "Infinity", "abc", "", " ", "1,5"])("[Q-24] refuses %j as a limit", async (given) => {
     const { run } = place();
     for (const option of ["--timeout", "--budget", "--max-iterations"]) {
       expect(await run(["run", "x", `${option}=${given}`])).toMatchObject({ code: 2, stdout: "" });
     }
   });
 
-  it("[Q-23] writes what a skill prints so that nothing in it acts on a terminal", async () => {
+  it("[Q-23] escapes control sequences in a skill's output", async () => {
     const { run, home } = place();
     mkdirSync(join(home, ".skillet/skills/odd"));
     const body = "```sh\nprintf '\\033[2J\\033]52;c;aGk=\\007\\r\\342\\200\\256x\\n'\n```";
@@ -107,7 +107,7 @@ describe.runIf(isBuilt)("the program", () => {
     expect(signal === "SIGINT" || code === 130).toBe(true);
   });
 
-  it("ends when nobody reads what it writes any more", async () => {
+  it("ends when the reader of its output closes the pipe", async () => {
     const child = start(place(), ["run", "slow", "--events"], "pipe");
     await once(child.stdout as NodeJS.ReadableStream, "data");
     child.stdout?.destroy();
@@ -116,7 +116,7 @@ describe.runIf(isBuilt)("the program", () => {
     expect(child.exitCode ?? 130).toBe(130);
   });
 
-  it("talks in two places at once", async () => {
+  it("writes to two streams at once", async () => {
     const here = place();
     const two = [1, 2].map(() => start(here, ["chat", "use the x skill", "--json"], "pipe"));
     const codes = await Promise.all(two.map(async (child) => (await once(child, "exit"))[0]));
@@ -134,7 +134,7 @@ describe("skillet config set", () => {
     "skills.constructor.enabled",
     'skills."new\\nline".enabled',
     'skills."]".enabled',
-  ])("[Q-25] writes %s so that it is read as it was", async (key) => {
+  ])("[Q-25] writes %s so that it reads back the same", async (key) => {
     const { run, config } = place("# mine\n[limits]\ntokens = 5 # few\n");
     const set = await run(["config", "set", key, "true"]);
     if (set.code === 0) {
@@ -157,7 +157,7 @@ describe("skillet config set", () => {
     ']\n[sandbox]\nlevel = "none"\n',
     `${"x".repeat(60_000)}`,
     "ünï 👩‍👩‍👧 \u202e",
-  ])("[Q-25] keeps a value to the character, and nothing else comes of it", async (value) => {
+  ])("[Q-25] keeps a value to the character, without side effects", async (value) => {
     const { run, config } = place();
     const set = await run(["config", "set", "skills.x.KEY"], { stdin: value });
     expect(set).toMatchObject({ code: 0, stdout: expect.not.stringContaining(value) });
@@ -178,7 +178,7 @@ describe("skillet config set", () => {
     expect(stdout + stderr).not.toContain("hunter2-value");
   });
 
-  it("[Q-25] loses nothing when many set at once", async () => {
+  it("[Q-25] loses nothing with many concurrent writers", async () => {
     const { run } = place("[limits]\ntokens = 5\n");
     const names = Array.from({ length: 20 }, (_, at) => `skills.s${at}.enabled`);
     const codes = await Promise.all(names.map(async (name) => (await run(["config", "set", name, "false"])).code));
@@ -187,7 +187,7 @@ describe("skillet config set", () => {
     expect(JSON.parse(stdout).set).toHaveLength(21);
   });
 
-  it("leaves a file alone that it cannot read, and follows or refuses a link", async () => {
+  it("leaves an unreadable file unchanged, and follows or refuses a link", async () => {
     const broken = place('[skills.x]\nKEY = "hunter2-value\n');
     const text = readFileSync(broken.config, "utf8");
     const { code, stdout, stderr } = await broken.run(["config", "set", "limits.tokens", "7"]);

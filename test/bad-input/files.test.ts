@@ -26,7 +26,7 @@ test("[Q-09] every fixture of a file has a row", () => {
   expect(ROWS.map(({ folder }) => folder).sort()).toEqual(fixturesOf("file"));
 });
 
-/** Checks `<root>/x` and loads `root`: what loads, and every code that either says. */
+/** Checks `<root>/x` and loads `root`. Returns what loads, and every code of both. */
 async function verdict(
   root: string,
 ): Promise<{ names: string[]; codes: FindingCode[]; checked: FindingCode[]; said: string }> {
@@ -43,8 +43,8 @@ async function verdict(
   return { names: skills.map(({ name }) => name), codes: codesOf(diagnostics), checked: codesOf(checked), said };
 }
 
-describe("SKILL.md that is something else", () => {
-  test("[Q-09] a link to a skill's file elsewhere is followed", async () => {
+describe("a SKILL.md of another file type", () => {
+  test("[Q-09] a link to a skill's file in another folder is followed", async () => {
     const root = temporaryFolder({ "x/readme.txt": "" });
     const elsewhere = temporaryFolder({ "file.md": skillText("x") });
     symlinkSync(`${elsewhere}/file.md`, `${root}/x/SKILL.md`);
@@ -59,7 +59,7 @@ describe("SKILL.md that is something else", () => {
     ["../secrets.yaml", `name: "${SECRET}!"\nversion: ${SECRET}\ncapabilities: ${SECRET}\n`],
     ["../secrets.yaml", `${SECRET}: [\n`],
     ["../notes.md", `# ${SECRET}\n`],
-  ] as const)("[Q-09] nothing is quoted of %s when it is a link to what is no skill: %j", async ([name, text]) => {
+  ] as const)("[Q-09] nothing is quoted of %s when it is a link to another kind of file: %j", async ([name, text]) => {
     const root = temporaryFolder({ "x/readme.txt": "" });
     const elsewhere = temporaryFolder({ secret: text });
     symlinkSync(`${elsewhere}/secret`, `${root}/x/${name}`);
@@ -70,13 +70,13 @@ describe("SKILL.md that is something else", () => {
     expect(JSON.stringify(checkPath(`${root}/x/${name}`).diagnostics)).not.toContain(SECRET);
   });
 
-  test("[Q-09] a link to nothing is called that", async () => {
+  test("[Q-09] a dangling link is reported as such", async () => {
     const root = temporaryFolder({ "x/readme.txt": "" });
     symlinkSync("nothing", `${root}/x/SKILL.md`);
     expect(await verdict(root)).toMatchObject({ names: [], codes: ["symlink-broken"], checked: ["symlink-broken"] });
   });
 
-  test("[Q-09] a link to itself is called that", async () => {
+  test("[Q-09] a link to itself is reported as such", async () => {
     const root = temporaryFolder({ "x/readme.txt": "" });
     symlinkSync("SKILL.md", `${root}/x/SKILL.md`);
     expect(await verdict(root)).toMatchObject({ names: [], codes: ["symlink-loop"], checked: ["symlink-loop"] });
@@ -85,7 +85,7 @@ describe("SKILL.md that is something else", () => {
   test("[Q-09] a chain of 20 links is followed, one of 41 refused", async () => {
     const root = temporaryFolder({ "x/0": skillText("x") });
     for (let index = 1; index <= 40; index++) symlinkSync(`${index - 1}`, `${root}/x/${index}`);
-    // Linux follows 40 links in all, and a walk that it begins anew counts those of the first try too: 20 always pass.
+    // Linux follows 40 links in all, and a walk that starts again counts those of the first try too: 20 always pass.
     symlinkSync("19", `${root}/x/SKILL.md`);
     expect((await verdict(root)).names).toEqual(["x"]);
     unlinkSync(`${root}/x/SKILL.md`);
@@ -99,7 +99,7 @@ describe("SKILL.md that is something else", () => {
     expect(await verdict(root)).toMatchObject({ names: ["x"], codes: [] });
   });
 
-  test("[Q-09] a pipe is refused and never waited for", async () => {
+  test("[Q-09] a pipe is refused without waiting", async () => {
     const root = temporaryFolder({ "x/readme.txt": "" });
     for (const path of ["x/SKILL.md", "flat.md", "flat.yaml"]) makePipe(`${root}/${path}`);
     expect(await verdict(root)).toMatchObject({ names: [], codes: ["not-a-file"], checked: ["not-a-file"] });
@@ -149,8 +149,8 @@ describe("SKILL.md that is something else", () => {
   });
 });
 
-describe("modes", () => {
-  // Root may read everything, so the question is put by an ordinary user where one can be had.
+describe("file modes", () => {
+  // Root can read everything, so an ordinary user asks if one is available.
   const PROBE = `
     const [root] = process.argv.slice(1);
     const { createDirectorySource } = await import(${JSON.stringify(moduleOf("skill/source/directory-source"))});
@@ -172,13 +172,13 @@ describe("modes", () => {
     return JSON.parse(stdout) as object;
   };
 
-  test.skipIf(!HAS_ORDINARY_USER)("[Q-09] a file that may not be read is reported, and the others load", async () => {
+  test.skipIf(!HAS_ORDINARY_USER)("[Q-09] an unreadable file is reported, and the others load", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "y/SKILL.md": skillText("y") });
     chmodSync(`${root}/x/SKILL.md`, 0);
     expect(probe(root)).toEqual({ names: ["y"], codes: ["unreadable"], checked: ["unreadable"] });
   });
 
-  test.skipIf(!HAS_ORDINARY_USER)("[Q-09] a folder that may not be read is reported, and the others load", async () => {
+  test.skipIf(!HAS_ORDINARY_USER)("[Q-09] an unreadable folder is reported, and the others load", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "y/SKILL.md": skillText("y") });
     chmodSync(`${root}/x`, 0);
     onTestFinished(() => chmodSync(`${root}/x`, 0o755));
@@ -204,8 +204,8 @@ describe("modes", () => {
   });
 });
 
-describe("folders without end", () => {
-  test("[Q-09] a link to the folder above is not followed for ever", async () => {
+describe("endless folders", () => {
+  test("[Q-09] a link to the parent folder is not followed forever", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "group/deep/y/SKILL.md": skillText("y") });
     symlinkSync("..", `${root}/group/up`);
     symlinkSync("../..", `${root}/group/deep/top`);
@@ -217,7 +217,7 @@ describe("folders without end", () => {
     expect(codesOf(diagnostics)).toEqual(["symlink-loop"]);
   });
 
-  test("[Q-09] a skill's folder that is linked twice is one skill", async () => {
+  test("[Q-09] a skill folder with two links is one skill", async () => {
     const elsewhere = temporaryFolder({ "SKILL.md": skillText("x") });
     const root = temporaryFolder();
     symlinkSync(elsewhere, `${root}/x`);
@@ -225,7 +225,7 @@ describe("folders without end", () => {
     expect((await verdict(root)).names).toEqual(["x"]);
   });
 
-  test("[Q-10] 10,000 files beside SKILL.md are not all listed", async () => {
+  test("[Q-10] 10,000 files next to SKILL.md are not all listed", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x") });
     for (let index = 0; index < 10_000; index++) writeFileSync(`${root}/x/${index}`, "");
     const { names, checked } = await verdict(root);
@@ -235,7 +235,7 @@ describe("folders without end", () => {
 
   test("[Q-10] 4,000 levels are not all searched, in a skill or in a folder of skills", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "x/deep/file": "", "group/file": "" });
-    // No path is that long, so the levels are made, and removed, from inside.
+    // No path is that long, so the levels are created and removed from inside.
     const dig = `process.chdir(process.argv[1]); const { mkdirSync } = require("node:fs");
       for (let level = 0; level < 4000; level++) { mkdirSync("d"); process.chdir("d"); }`;
     onTestFinished(() => void execFileSync("rm", ["-rf", `${root}/x/deep`, `${root}/group`]));
@@ -245,7 +245,7 @@ describe("folders without end", () => {
   });
 });
 
-test("[Q-09] files whose names hold line breaks are listed as they are", async () => {
+test("[Q-09] files with line breaks in their names are listed unchanged", async () => {
   const root = temporaryFolder();
   writeFiles(root, { "x/SKILL.md": skillText("x"), "x/a\nb\r": "1", "x/c\td": "2" });
   const skill = await onlySkill(root);

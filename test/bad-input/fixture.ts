@@ -8,17 +8,17 @@ import { createDirectorySource } from "../../src/skill/source/directory-source.t
 
 export const FIXTURES = fileURLToPath(new URL("../fixtures/skills", import.meta.url));
 
-/** What a fixture's name starts with says in which table its row stands. */
+/** The prefix of a fixture's name determines the table with its row. */
 export const KINDS = ["frontmatter", "name", "hidden", "file"] as const;
 export type Kind = (typeof KINDS)[number];
 
 export interface Row {
   folder: string;
-  /** What is done with it, as the end of a sentence. */
+  /** The expected handling, as the end of a sentence. */
   title: string;
-  /** Under which name it loads; false when it must not. */
+  /** The name it loads under; false when it must not load. */
   loads: string | false;
-  /** Every code that `check` says in the profile `load`, and no other. */
+  /** Every code that `check` reports in the profile `load`, and no other. */
   codes: readonly FindingCode[];
 }
 
@@ -41,7 +41,7 @@ export function fixturesOf(kind: Kind): string[] {
 
 let loading: LoadedSkills | Promise<LoadedSkills> | undefined;
 
-/** Checks and loads a fixture, and holds both against its row. Contract: check and discovery agree on what is a skill. */
+/** Checks and loads a fixture, and compares both with its row. Contract: check and discovery agree on what a skill is. */
 export async function expectVerdict(row: Row): Promise<void> {
   const path = `${FIXTURES}/${row.folder}`;
   const checked = checkPath(path);

@@ -8,7 +8,7 @@ import { expectVerdict, FIXTURES, fixturesOf, KINDS, loads, refused } from "./fi
 const ROWS = [
   loads("frontmatter-right", "loads what is right without a word"),
 
-  // The frame
+  // The delimiters
   refused("frontmatter-missing", "refuses a file without frontmatter", "frontmatter-missing"),
   refused("frontmatter-empty-file", "refuses an empty file", "frontmatter-missing"),
   refused("frontmatter-empty", "refuses empty frontmatter for its missing description", "description-missing"),
@@ -27,7 +27,7 @@ const ROWS = [
   refused("frontmatter-without-body", "refuses a file that ends at the closing delimiter", "body-missing"),
   refused("frontmatter-blank-body", "refuses instructions of blanks alone", "body-missing", "tab"),
 
-  // YAML that does more than say values
+  // YAML with more than plain values
   refused("frontmatter-alias-bomb", "refuses a bomb of aliases", "yaml-alias"),
   refused("frontmatter-alias", "refuses a single alias", "yaml-alias"),
   refused("frontmatter-anchor", "refuses an anchor that nobody uses", "yaml-alias"),
@@ -46,7 +46,7 @@ const ROWS = [
   refused("frontmatter-syntax", "refuses what is no YAML at all", "yaml-syntax"),
   refused("frontmatter-seventeen-levels", "refuses seventeen levels", "yaml-limit"),
 
-  // YAML that was meant well
+  // YAML with honest mistakes
   loads("frontmatter-tab-indent", "mends tabs as indentation", "yaml-repaired"),
   loads("frontmatter-tab-after-colon", "reads a tab after a colon as the blank it is"),
   loads("frontmatter-unquoted-colon", "mends an unquoted colon", "yaml-repaired"),
@@ -113,7 +113,7 @@ describe("the fixtures", () => {
   });
 });
 
-describe("what is read from odd values", () => {
+describe("parsing odd values", () => {
   const skillIn = async (folder: string) => {
     const { skills } = await createDirectorySource({ path: FIXTURES }).load();
     const skill = skills.find(({ origin }) => origin.file === `${FIXTURES}/${folder}/SKILL.md`);
@@ -136,11 +136,11 @@ describe("what is read from odd values", () => {
     ["frontmatter-steps-infinite", undefined],
     ["frontmatter-steps-fraction", undefined],
     ["frontmatter-steps-text", 10],
-  ] as const)("[Q-10] %s gives %s steps", async ([folder, steps]) => {
+  ] as const)("[Q-10] %s takes %s steps", async ([folder, steps]) => {
     expect((await skillIn(folder)).manifest.maxIterations).toBe(steps);
   });
 
-  test("[Q-10] a schema that refers elsewhere is left out, one that refers to itself is kept", async () => {
+  test("[Q-10] a schema with a remote reference is omitted, one that refers to itself is kept", async () => {
     expect((await skillIn("frontmatter-schema-remote")).manifest.inputSchema).toBeUndefined();
     expect((await skillIn("frontmatter-schema-file")).manifest.inputSchema).toBeUndefined();
     expect((await skillIn("frontmatter-schema-recursive")).manifest.inputSchema).toBeDefined();
@@ -151,7 +151,7 @@ describe("what is read from odd values", () => {
   });
 });
 
-test("[Q-10] one bad file takes no other skill with it", async () => {
+test("[Q-10] a bad file does not affect other skills", async () => {
   const path = temporaryFolder({
     "long-key/SKILL.md": `---\ndescription: A long key. Use when tested.\n${"k".repeat(60_000)}: x\n---\n\nDo it.\n`,
     "right/SKILL.md": "---\nname: right\ndescription: A right one. Use when tested.\n---\n\nDo it.\n",

@@ -34,7 +34,7 @@ const ROWS = [
   refused("hidden-key", "refuses a zero-width space in a key", "hidden-text", "key-unknown"),
   refused("hidden-comment", "refuses an override in a comment", "hidden-text"),
 
-  // YAML escapes do not slip through
+  // YAML escapes are detected too
   refused("hidden-override-escaped", "refuses an override that an escape makes", "hidden-text"),
   refused("hidden-tags-escaped", "refuses tag characters that escapes make", "hidden-text"),
   refused("hidden-escape-sequence-escaped", "refuses an escape sequence that \\e makes", "control-character"),
@@ -50,7 +50,7 @@ const ROWS = [
   loads("hidden-body-variation-selectors", "reports variation selectors in instructions", "hidden-text-body"),
   loads("hidden-body-escape-sequence", "reports an escape sequence in instructions", "hidden-text-body"),
 
-  // What scripts and emoji need
+  // Characters that scripts and emoji need
   loads("hidden-nothing-family", "lets a family, a profession and a rainbow pass"),
   loads("hidden-nothing-flags", "lets flags of countries and of their parts pass"),
   loads("hidden-nothing-skin-tones", "lets skin tones pass"),
@@ -73,7 +73,7 @@ test("[Q-08] every fixture of hidden text has a row", () => {
   expect(ROWS.map(({ folder }) => folder).sort()).toEqual(fixturesOf("hidden"));
 });
 
-test("[Q-08] says which character stands where", () => {
+test("[Q-08] reports the character and its place", () => {
   const [file] = checkPath(`${FIXTURES}/hidden-zero-width-space`).files;
   expect(file?.diagnostics[0]).toMatchObject({
     message: "contains the hidden character \\u{200b}",
@@ -87,7 +87,7 @@ test("[Q-08] says which character stands where", () => {
   ]);
 });
 
-describe("one character at a time", () => {
+describe("single characters", () => {
   const GROUPS: [string, "control" | "hidden", readonly number[]][] = [
     ["C0 controls", "control", [...range(0, 8), 0x0b, 0x0c, ...range(0x0e, 0x1f)]],
     ["C1 controls", "control", range(0x7f, 0x9f)],
@@ -125,7 +125,7 @@ describe("one character at a time", () => {
   });
 });
 
-describe("smuggling in what usually passes", () => {
+describe("smuggling with allowed characters", () => {
   const tags = (text: string) =>
     [...text].map((letter) => String.fromCodePoint(0xe0000 + letter.charCodeAt(0))).join("");
 
@@ -189,11 +189,11 @@ function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
 
-test("[Q-08] a character is hidden or not, whatever stands beside it that is plain or not", () => {
+test("[Q-08] a character is hidden or not regardless of its neighbors", () => {
   const differing: string[] = [];
   for (let code = 0; code <= 0xffff; code++) {
     const character = String.fromCharCode(code);
-    // A hexagram is none of the plain ones, and nothing that another character could belong to.
+    // A hexagram is not one of the allowed characters, and no other character combines with it.
     const [alone, beside] = [findInvisible(character), findInvisible(`\u4dc0${character}`)];
     if (alone.length !== beside.length || escapeLine(`\u4dc0${character}`) !== `\u4dc0${escapeLine(character)}`)
       differing.push(code.toString(16));

@@ -38,7 +38,7 @@ import { modelConfig } from "../support/use.ts";
 import { SECRET } from "./scene.ts";
 import { swapping } from "./swap.ts";
 
-/** A skill three folders down, and beside it folders that hold a secret where a link in place of one of these would find it. */
+/** A skill three folders deep, and folders with a secret where a link in place of one of them would find it. */
 async function scene() {
   const root = realpathSync(
     temporaryFolder({
@@ -60,7 +60,7 @@ async function scene() {
   return { root, catalog, skill: catalog.get("odd"), folder: join(root, "a/b/skills/odd") };
 }
 
-/** What is swapped for a link, and what that leads to. */
+/** The folder that is swapped for a link, and the link's target. */
 const SWAPS: readonly (readonly [what: string, place: string, target: string])[] = [
   ["its folder", "a/b/skills/odd", "elsewhere/odd"],
   ["its folder, for one that holds no skill", "a/b/skills/odd", "private/deep"],
@@ -73,7 +73,7 @@ function swap(root: string, place: string, target: string): void {
   symlinkSync(join(root, target), join(root, place));
 }
 
-/** Everything that reads a skill's files from the disk, as text. */
+/** Every function that reads a skill's files from disk, as text. */
 const READERS: Readonly<Record<string, (skill: Skill, root: string) => unknown>> = {
   "a file": async (skill) => Buffer.from(await skill.read("key")).toString(),
   "a file below": async (skill) => Buffer.from(await skill.read("deep/key")).toString(),
@@ -115,12 +115,12 @@ async function attempt(read: () => unknown): Promise<string> {
   }
 }
 
-describe("a skill whose place another folder takes", () => {
+describe("a skill folder that another folder replaces", () => {
   it.each(
     SWAPS.flatMap(([what, place, target]) =>
       Object.keys(READERS).map((reader) => [what, reader, place, target] as const),
     ),
-  )("[Q-09] [Q-31] %s is swapped: %s is never that of the other", async (_, reader, place, target) => {
+  )("[Q-09] [Q-31] %s is swapped: %s never returns the other folder's content", async (_, reader, place, target) => {
     const { root, skill } = await scene();
     await skill.files();
     swap(root, place, target);
@@ -129,7 +129,7 @@ describe("a skill whose place another folder takes", () => {
     expect(given).not.toContain("name-of-secret");
   });
 
-  it("[Q-09] is not read by its path where a link above led to another one already when it was found", async () => {
+  it("[Q-09] is not read by its path when a link above it already led to another folder at discovery", async () => {
     const { root, skill, folder } = await scene();
     swap(root, "a/b/skills", "elsewhere");
     const origin = { ...skill.origin, folderId: statFolderId(folder) ?? "" };
@@ -144,19 +144,22 @@ describe("a skill whose place another folder takes", () => {
     for (const read of Object.values(READERS)) expect(await attempt(() => read(skill, root))).not.toContain(SECRET);
   });
 
-  it.each(SWAPS)("[Q-09] [Q-31] %s is swapped: no tool of a session quotes the other", async (_, place, target) => {
-    const { root, catalog } = await scene();
-    const session = openSession(catalog, { workspace: root });
-    expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).text).toContain("harmless");
-    swap(root, place, target);
-    const read = await session.call("read_skill_resource", { skill: "odd", resource: "key" });
-    // A link that leads to a whole skill is found as that one, and is read as such: it is another skill.
-    if (!target.startsWith("elsewhere")) expect(read).toMatchObject({ isError: true });
-    if (!target.startsWith("elsewhere")) expect(read.text).not.toContain(SECRET);
-  });
+  it.each(SWAPS)(
+    "[Q-09] [Q-31] %s is swapped: no tool of a session quotes the other folder",
+    async (_, place, target) => {
+      const { root, catalog } = await scene();
+      const session = openSession(catalog, { workspace: root });
+      expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).text).toContain("harmless");
+      swap(root, place, target);
+      const read = await session.call("read_skill_resource", { skill: "odd", resource: "key" });
+      // A link to a whole skill is found and read as that skill: it is another one.
+      if (!target.startsWith("elsewhere")) expect(read).toMatchObject({ isError: true });
+      if (!target.startsWith("elsewhere")) expect(read.text).not.toContain(SECRET);
+    },
+  );
 
   it.each(SWAPS.slice(0, 3))(
-    "[Q-09] %s is swapped all the time: every read gives its own bytes or none",
+    "[Q-09] %s is swapped all the time: every read returns its own bytes or none",
     async (_, place) => {
       const { root, skill } = await scene();
       await skill.files();
@@ -177,11 +180,11 @@ describe("a skill whose place another folder takes", () => {
     },
   );
 
-  it("[Q-09] a folder that is put there anew is read once the skills are found again, and by a session at once", async () => {
+  it("[Q-09] a recreated folder is read after the next discovery, and by a session at once", async () => {
     const { catalog, skill, folder, root } = await scene();
     const session = openSession(catalog, { workspace: root });
     rmSync(folder, { recursive: true });
-    mkdirSync(join(root, "held")); // So that its inode is not that of the next folder.
+    mkdirSync(join(root, "held")); // This keeps its inode from being reused for the next folder.
     writeFiles(folder, { "SKILL.md": skillText("odd"), key: "made anew" });
     if (skill.origin.folderId !== (await catalog.reload()).get("odd").origin.folderId)
       await expect(async () => await skill.read("key")).rejects.toThrow(
@@ -191,7 +194,7 @@ describe("a skill whose place another folder takes", () => {
     expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).text).toContain("made anew");
   });
 
-  it("[Q-09] files that an editor replaces are read as they are now, and a skill that is a link stays one", async () => {
+  it("[Q-09] files that an editor replaces are read in their present state, and a skill that is a link stays one", async () => {
     const { root, skill, folder } = await scene();
     writeFileSync(`${folder}/key.new`, "edited");
     renameSync(`${folder}/key.new`, `${folder}/key`);
@@ -208,11 +211,11 @@ describe.each([
   ["root", false],
   ["an ordinary user", true],
 ] as const)("a run of %s", (_, isOrdinary) => {
-  it("[Q-09] [Q-31] reads its skill's files as they were judged, wherever its folder leads by now", async () => {
+  it("[Q-09] [Q-31] reads its skill's files as they were checked, wherever its folder leads now", async () => {
     let project = "";
     const server = await modelServer("openai", [
       () => {
-        // As another program in the workspace does: what code of the run itself does to a skill's folder is held back.
+        // As another program in the workspace does: changes by the run itself to a skill's folder are held.
         renameSync(join(project, "skills/r"), join(project, "skills/old"));
         symlinkSync("../secrets", join(project, "skills/r"));
         return [{ tool: "bash", input: { command: "ls /workspace/skills/r/" } }];
@@ -242,7 +245,7 @@ describe.each([
   });
 });
 
-/** Makes all of it that user's. */
+/** Changes the owner of everything in it. */
 function handOver(root: string, isOrdinary: boolean): void {
   const files = readdirSync(root, { recursive: true, encoding: "utf8" }).map((path) => join(root, path));
   for (const path of [root, ...files]) {
@@ -253,7 +256,7 @@ function handOver(root: string, isOrdinary: boolean): void {
   chmodSync(join(root, "home/.skillet/config.toml"), 0o600);
 }
 
-describe("a file with a second name", () => {
+describe("a file with a second hard link", () => {
   const FINDING = { code: "hard-link-outside", message: expect.stringContaining('"key" is a hard link') };
 
   async function linked(own: string, more: Record<string, string> = {}) {
@@ -264,7 +267,7 @@ describe("a file with a second name", () => {
     return { found: await found.again(), folder };
   }
 
-  it("[Q-09] outside is no file of a workspace's skill, and says so", async () => {
+  it("[Q-09] outside is not a file of a workspace's skill, and that is reported", async () => {
     const { found } = await linked("skills/x");
     const skill = found.skill("x");
     expect(await skill.files()).toEqual({ files: [], findings: [FINDING] });
@@ -295,7 +298,7 @@ describe("a file with a second name", () => {
     expect(file.stdout).not.toContain(SECRET);
   });
 
-  it("[Q-09] outside is not read either when it takes a listed file's place", async () => {
+  it("[Q-09] outside is not read when it replaces a listed file either", async () => {
     const found = await discoverIn({
       "skills/x/SKILL.md": skillText("x"),
       "skills/x/key": "harmless",
@@ -315,7 +318,7 @@ describe("a file with a second name", () => {
     );
   });
 
-  it("[Q-09, Q-31] outside is no skill of a workspace either, in any form, and says so", async () => {
+  it("outside is not a skill of a workspace in any form, and that is reported", async () => {
     const NOTES = "---\nname: x\ndescription: Private notes. Use when asked.\n---\nsecret notes\n";
     const found = await discoverIn({
       "skills/y/SKILL.md": skillText("y"),
@@ -327,7 +330,7 @@ describe("a file with a second name", () => {
     linkSync(at("home/notes.md"), at("project/skills/x/SKILL.md"));
     linkSync(at("home/notes.md"), at("project/skills/flat.md"));
     linkSync(at("home/notes.md"), at("home/.skillet/skills/z/SKILL.md"));
-    // The first look reads, the second one finds in the index what the first one read.
+    // The first pass reads the file, the second one takes it from the index.
     for (const again of [await found.again(), await found.again()]) {
       expect(again.catalog.skills.map(({ name, origin }) => [name, origin.scope])).toEqual(
         expect.arrayContaining([
@@ -339,7 +342,7 @@ describe("a file with a second name", () => {
       expect(refused.map(({ file }) => file)).toEqual([at("project/skills/flat.md"), at("project/skills/x/SKILL.md")]);
       expect(JSON.stringify(refused)).not.toMatch(/Private|secret/);
     }
-    // A file that was read by its only name, and has another one now.
+    // A file that was read by its only name, and has a second one now.
     linkSync(at("project/skills/y/SKILL.md"), at("project/other"));
     expect((await found.again()).catalog.find("y")).toBe(undefined);
     rmSync(at("project/other"));

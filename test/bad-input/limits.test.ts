@@ -12,7 +12,7 @@ const HEAD = "name: x\ndescription: Use when tested.\n";
 interface Generated {
   title: string;
   source: string;
-  /** All codes of the profile `load`; a skill that has none of them or only harmless ones is loaded. */
+  /** All codes of the profile `load`; a skill with none or only harmless ones loads. */
   codes: readonly FindingCode[];
   isUsable: boolean;
 }
@@ -33,7 +33,7 @@ const ROWS: readonly Generated[] = [
   refused("64 KiB and a byte of characters with two", `${filled("rationale: ", "é", "\n")}\n`, "frontmatter-too-large"),
   refused("a megabyte", HEAD + "# x\n".repeat(250_000), "frontmatter-too-large"),
 
-  // Depth and number
+  // Depth and counts
   refused("20,000 opening brackets", `${HEAD}x: ${"[".repeat(20_000)}\n`, "yaml-limit"),
   refused("20,000 pairs of brackets", `${HEAD}x: ${"[".repeat(20_000)}${"]".repeat(20_000)}\n`, "yaml-limit"),
   refused("20,000 opening braces", `${HEAD}x: ${"{a: ".repeat(16_000)}\n`, "yaml-limit"),
@@ -62,7 +62,7 @@ const ROWS: readonly Generated[] = [
   refused("an alias of itself", `${HEAD}x: &a [*a]\n`, "yaml-alias"),
   refused("an anchor of 60,000 letters", `${HEAD}x: &${"a".repeat(60_000)} b\n`, "yaml-alias"),
 
-  // What looks for its end
+  // Missing terminators
   accepted("60,000 line breaks", `${HEAD}${"\n".repeat(60_000)}`),
   accepted("60,000 blanks", `${HEAD}rationale: a${" ".repeat(60_000)}b\n`),
   accepted("30,000 comments", `${HEAD}${"#\n".repeat(30_000)}`),
@@ -75,12 +75,12 @@ const ROWS: readonly Generated[] = [
   refused("7,000 flags that never end", `${HEAD}rationale: ${"\u{1f3f4}\u{e0061}".repeat(7_000)}\n`, "hidden-text"),
   refused("60,000 control characters", `${HEAD}${"\0".repeat(60_000)}\n`, "control-character"),
 
-  // What is mended, line by line
+  // Values that are repaired line by line
   accepted("60,000 blanks in a value to mend", `${HEAD}rationale: @a${" ".repeat(60_000)}b\n`, "yaml-repaired"),
   accepted("60,000 tabs in a value to mend", `${HEAD}rationale: @a${"\t".repeat(60_000)}b\n`, "yaml-repaired"),
   accepted("60,000 blanks in an item to mend", `${HEAD}tags:\n - @a${" ".repeat(60_000)}b\n`, "yaml-repaired"),
 
-  // Fields that are lists of words
+  // Fields with lists of words
   accepted("30,000 open parentheses in a list of tools", `${HEAD}allowed-tools: ${"a(".repeat(30_000)}\n`),
   accepted("30,000 tools", `${HEAD}allowed-tools: ${"a ".repeat(30_000)}b\n`),
   accepted("30,000 capabilities", `${HEAD}capabilities: ${"a.b ".repeat(15_000)}a.b\n`),
@@ -103,19 +103,16 @@ const ROWS: readonly Generated[] = [
 describe("generated frontmatter", () => {
   const prototypeKeys = JSON.stringify(Object.getOwnPropertyNames(Object.prototype));
 
-  test.for(ROWS.map((row) => [row.title, row] as const))(
-    "[Q-10] answers %s, in a time that grows with it",
-    ([, row]) => {
-      const text = `---\n${row.source}---\n\nDo it.\n`;
-      const judge = () => validateSkill(parseMarkdownDocument(text), { form: "folder", stem: "x", profile: "load" });
-      const { isUsable, findings } = judge();
-      expect({ isUsable, codes: codesOf(findings) }).toEqual({ isUsable: row.isUsable, codes: [...row.codes].sort() });
-      runOften(10, judge);
-      expect(JSON.stringify(Object.getOwnPropertyNames(Object.prototype))).toBe(prototypeKeys);
-    },
-  );
+  test.for(ROWS.map((row) => [row.title, row] as const))("[Q-10] takes linear time for %s", ([, row]) => {
+    const text = `---\n${row.source}---\n\nDo it.\n`;
+    const judge = () => validateSkill(parseMarkdownDocument(text), { form: "folder", stem: "x", profile: "load" });
+    const { isUsable, findings } = judge();
+    expect({ isUsable, codes: codesOf(findings) }).toEqual({ isUsable: row.isUsable, codes: [...row.codes].sort() });
+    runOften(10, judge);
+    expect(JSON.stringify(Object.getOwnPropertyNames(Object.prototype))).toBe(prototypeKeys);
+  });
 
-  // Whether these are mended or refused does not matter, as long as it ends.
+  // Repaired or refused does not matter, as long as it ends.
   const MENDED = [
     ["60,000 line breaks after a value to mend", `rationale: @a\n${"\n".repeat(60_000)}`],
     ["a quote that is never closed", `rationale: "${"a\n ".repeat(20_000)}\n`],
@@ -128,12 +125,12 @@ describe("generated frontmatter", () => {
     ["10,000 items indented with tabs", `k:\n${"\t- @\n".repeat(13_000)}`],
     ["10,000 items with a quote that is not closed", `k:\n${" - 'x\n".repeat(10_000)}`],
   ] as const;
-  test.for(MENDED)("[Q-10] mends or refuses %s, in a time that grows with it", ([, source]) => {
+  test.for(MENDED)("[Q-10] repairs or refuses %s in linear time", ([, source]) => {
     const text = `---\n${HEAD}${source}---\n\nDo it.\n`;
     runOften(10, () => parseMarkdownDocument(text));
   });
 
-  test("[Q-10] is answered in no more than a hundred steps for each byte that it may have", async () => {
+  test("[Q-10] takes at most a hundred steps for each allowed byte", async () => {
     const rows = [
       ...ROWS.map(({ title, source }) => [title, source]),
       ...MENDED.map(([title, source]) => [title, HEAD + source]),
@@ -148,19 +145,19 @@ describe("generated frontmatter", () => {
   });
 });
 
-describe("how much is said", () => {
+describe("the size of reports", () => {
   test.for([
     ["capabilities", `capabilities: ${"a ".repeat(10_000)}\n`],
     ["tags", `tags:\n${" - [x]\n".repeat(9_000)}`],
     ["scripts", `scripts:\n${" - 1\n".repeat(12_000)}`],
-  ])("[Q-10] ten thousand wrong %s do not make ten thousand findings", ([, source]) => {
+  ])("[Q-10] ten thousand wrong %s do not cause ten thousand findings", ([, source]) => {
     const document = parseMarkdownDocument(`---\n${HEAD}${source}---\n\nDo it.\n`);
     const { findings } = validateSkill(document, { form: "folder", stem: "x", profile: "load" });
     expect(findings.length).toBeGreaterThan(0);
     expect(findings.length).toBeLessThan(300);
   });
 
-  test("[Q-10] a message is short, however long what it is about", () => {
+  test("[Q-10] a message is short, however long its subject", () => {
     const long = "k".repeat(60_000);
     for (const source of [`${HEAD}"${long}": x\n`, `name: ${long}\ndescription: x\n`, `${HEAD}version: ${long}\n`]) {
       const document = parseMarkdownDocument(`---\n${source}---\n\nDo it.\n`);

@@ -85,8 +85,8 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
   ],
 ];
 
-describe("a lock that", () => {
-  it.each(LOCKS)("%s stops all that is beside it, says why, and stops nothing else", async (_, make, code, why) => {
+describe("a lock file", () => {
+  it.each(LOCKS)("%s disables all skills next to it, with the reason, and nothing else", async (_, make, code, why) => {
     const before = await discoverIn(FILES);
     lockAll(dirOf(before));
     const file = join(dirOf(before), "skills.lock");
@@ -120,13 +120,13 @@ describe("a lock that", () => {
     expect(`${told.stdout}${told.stderr}${JSON.stringify(scene.configuration.diagnostics)}`).not.toContain(SECRET);
   });
 
-  it("is not there leaves what was added waiting for a word", async () => {
+  it("that is missing makes added skills wait for approval", async () => {
     const scene = await discoverIn(FILES);
     expect(scene.trust.getStatus(scene.skill("x"))).toBe("untrusted");
     expect(scene.configuration.diagnostics).toEqual([]);
   });
 
-  it("names a file that is not there makes its skill one that changed", async () => {
+  it("that names a missing file marks its skill as changed", async () => {
     const scene = await discoverIn({ ...FILES, "home/.skillet/installed/x/a.md": "a" });
     lockAll(dirOf(scene));
     rmSync(join(dirOf(scene), "x/a.md"));
@@ -137,7 +137,7 @@ describe("a lock that", () => {
     });
   });
 
-  it("names a skill that is not there is of no harm", async () => {
+  it("that names a missing skill is harmless", async () => {
     const scene = await discoverIn(FILES);
     lockAll(dirOf(scene));
     rmSync(join(dirOf(scene), "y"), { recursive: true });
@@ -146,7 +146,7 @@ describe("a lock that", () => {
     expect(findDenials(again.skill("x"), again, "use")).toEqual([]);
   });
 
-  it("came with the line ends of Windows is the same lock", async () => {
+  it("with Windows line ends is the same lock file", async () => {
     const scene = await discoverIn(FILES);
     const skills = lockAll(dirOf(scene));
     writeFileSync(join(dirOf(scene), "skills.lock"), formatLock(skills).replaceAll("\n", "\r\n"));
@@ -154,7 +154,7 @@ describe("a lock that", () => {
     expect(again.trust.getStatus(again.skill("x"))).toBe("trusted");
   });
 
-  it("would be too large to read again is not written", () => {
+  it("that would be too large to read is not written", () => {
     const skillsDir = { folder: temporaryFolder({ "x/SKILL.md": skillText("x") }), isProject: false, shown: "" };
     const given = temporaryFolder({ "y/SKILL.md": skillText("y") });
     const entry = { ...entryFor(join(given, "y")), source: `/${"x".repeat(65 * 1024 * 1024)}` };
@@ -166,8 +166,8 @@ describe("a lock that", () => {
   });
 });
 
-describe("[Q-04] the lock of a workspace", () => {
-  it("that cannot be used is told once, also where the workspace is the home folder, and also in a folder that the configuration adds", async () => {
+describe("[Q-04] an invalid lock file of a workspace", () => {
+  it("is reported once, also when the workspace is the home folder or a folder of the configuration", async () => {
     const home = temporaryFolder({
       ".agents/skills/skills.lock": "{",
       "added/skills.lock": "{",
@@ -178,7 +178,7 @@ describe("[Q-04] the lock of a workspace", () => {
     expect(files).toEqual([join(home, ".agents/skills/skills.lock"), join(home, "added/skills.lock")]);
   });
 
-  it("that cannot be used stops that workspace's skills, and none of the user's", async () => {
+  it("disables that workspace's skills, and none of the user's", async () => {
     const before = await discoverIn({ ...FILES, ".agents/skills/w/SKILL.md": skillText("w") });
     lockAll(dirOf(before));
     writeFileSync(join(before.workspace, ".agents/skills/skills.lock"), '{"version":1,"skills":{"IGNORE ALL":1}}');

@@ -8,7 +8,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 import { codesOf, expectVerdict, FIXTURES, fixturesOf, loads, loadsAs, refused } from "./fixture.ts";
 
 const ROWS = [
-  // What is no name at all: the folder's serves.
+  // Invalid names: the folder's name is used.
   loads("name-parent", "does not take .. for a name", "name-invalid"),
   loads("name-absolute", "does not take an absolute path for a name", "name-invalid"),
   loads("name-slash", "does not take a path for a name", "name-invalid"),
@@ -22,7 +22,7 @@ const ROWS = [
   loads("name-forged-tag", "does not take forged tags for a name", "name-invalid"),
   loads("name-infinite", "does not take .inf for a name", "name-invalid"),
 
-  // What looks like another name
+  // Confusable names
   loads("name-cyrillic", "does not take a Cyrillic letter among Latin ones", "name-lookalike"),
   loads("name-only-cyrillic", "does not take Cyrillic letters that look Latin", "name-lookalike"),
   loads("name-full-width", "does not take full-width letters", "name-lookalike"),
@@ -34,13 +34,13 @@ const ROWS = [
   refused("name-zero-width-escaped", "refuses one that an escape makes", "hidden-text", "name-invalid"),
   refused("name-escape-sequence", "refuses a terminal's escape sequence", "control-character", "name-invalid"),
 
-  // What is taken
+  // Reserved names
   loads("name-prototype", "does not take __proto__", "name-invalid"),
   loads("name-tool", "does not take the name of a tool", "name-reserved"),
   loads("name-tool-capitals", "does not take it in capitals either", "name-reserved"),
   loads("name-defaults", "does not take the name of a section of the configuration", "name-reserved"),
 
-  // What YAML makes of it
+  // Names that YAML changes
   loadsAs("123", "name-number", "reads a number as a name and says so", "name-type", "name-mismatch"),
   loads("name-null", "lets the folder's name serve for null", "name-type"),
   loads("name-list", "lets the folder's name serve for a list", "name-type"),
@@ -50,7 +50,7 @@ const ROWS = [
   loadsAs("no", "name-no", "reads no as the word it is", "name-mismatch"),
   loadsAs("2024-01-01", "name-date", "reads a date as the text it is", "name-mismatch"),
 
-  // What is odd but a name
+  // Odd but valid names
   loadsAs("constructor", "name-constructor", "loads a property name of JavaScript objects", "name-mismatch"),
   loadsAs("con", "name-device", "loads a device's name", "name-mismatch"),
   loadsAs("a".repeat(64), "name-64-characters", "loads 64 characters", "name-mismatch"),
@@ -69,7 +69,7 @@ test("[Q-08] every fixture of a name has a row", () => {
   expect(ROWS.map(({ folder }) => folder).sort()).toEqual(fixturesOf("name"));
 });
 
-test("[Q-08] a device's name is refused where the skill is to be shipped", () => {
+test("[Q-08] a device's name is refused for a shipped skill", () => {
   const [file] = checkPath(`${FIXTURES}/name-device`, { profile: "shipped" }).files;
   expect(file?.diagnostics.find(({ code }) => code === "name-device")?.severity).toBe("error");
 });
@@ -95,7 +95,7 @@ describe("names of folders and files", () => {
     ["a supplementary variation selector", "deploy\u{e0101}"],
     ["a Cyrillic letter", "d\u0435ploy"],
     ["65 characters", "a".repeat(65)],
-  ])("[Q-08] %s cannot serve as a name", async ([, name]) => {
+  ])("[Q-08] %s is not a valid name", async ([, name]) => {
     const path = temporaryFolder({ [`${name}/SKILL.md`]: BODY });
     const { skills, diagnostics } = await createDirectorySource({ path }).load();
     expect(skills.map((skill) => skill.name)).toEqual([]);
@@ -104,21 +104,21 @@ describe("names of folders and files", () => {
     expect(checkPath(path).files.map(({ isValid }) => isValid)).toEqual([false]);
   });
 
-  test("[Q-08] a name in the frontmatter stands for a folder that cannot serve", async () => {
+  test("[Q-08] a name in the frontmatter replaces an invalid folder name", async () => {
     const path = temporaryFolder({ "-rf/SKILL.md": skillText("clean") });
     const { skills, diagnostics } = await createDirectorySource({ path }).load();
     expect(skills.map(({ name }) => name)).toEqual(["clean"]);
     expect(codesOf(diagnostics)).toEqual(["name-mismatch"]);
   });
 
-  test("[Q-08] a flat file's stem is held to the same rule", async () => {
+  test("[Q-08] a flat file's stem follows the same rule", async () => {
     const path = temporaryFolder({ "-rf.md": BODY, "use_skill.md": BODY, "deploy\u034f.md": BODY, "fine.md": BODY });
     const { skills } = await createDirectorySource({ path }).load();
     expect(skills.map(({ name }) => name)).toEqual(["fine"]);
   });
 });
 
-describe("names together", () => {
+describe("similar names", () => {
   test("[Q-08] two names that differ only in case are reported", async () => {
     const path = temporaryFolder({ "one/SKILL.md": skillText("deploy"), "two/SKILL.md": skillText("Deploy") });
     const { skills, diagnostics } = await loadCatalog([createDirectorySource({ path })]);
@@ -128,7 +128,7 @@ describe("names together", () => {
     ]);
   });
 
-  test("[Q-08] a listing for a prompt has one line a skill, whatever the fixtures say", async () => {
+  test("[Q-08] a listing for a prompt has one line per skill, whatever the fixtures contain", async () => {
     const { skills } = await loadCatalog([createDirectorySource({ path: FIXTURES })]);
     const lines = formatPromptListing(skills).split(/[\n\r\u0085\u2028\u2029]/);
     expect(lines.length).toBe(skills.length);

@@ -8,7 +8,7 @@ import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { SECRET } from "./scene.ts";
 
-/** Texts that begin as a skill does, though they are none. */
+/** Texts that start like a skill without being one. */
 const MANIFESTS = `---\napiVersion: v1\nkind: Secret\n---\ndata: ${SECRET}\n`;
 
 async function scene() {
@@ -49,9 +49,9 @@ async function attempt(read: () => unknown): Promise<string> {
   }
 }
 
-describe("a skill whose own file another one takes the place of", () => {
+describe("a skill file that another file replaces", () => {
   it.each(CASES)(
-    "[Q-09] [Q-31] %s becomes a %s to %s: that is neither read nor copied",
+    "[Q-09] [Q-31] %s becomes a %s to %s: the target is neither read nor copied",
     async (file, way, target, name) => {
       for (const isRead of [false, true]) {
         const { root, catalog } = await scene();
@@ -67,7 +67,7 @@ describe("a skill whose own file another one takes the place of", () => {
     },
   );
 
-  it("[Q-09] [Q-31] a flat file is not read from a folder that took the place of its own", async () => {
+  it("[Q-09] [Q-31] a flat file is not read from a folder that replaced its own", async () => {
     const { root, catalog } = await scene();
     renameSync(join(root, "skills"), join(root, "away"));
     symlinkSync(join(root, "private"), join(root, "skills"));
@@ -76,7 +76,7 @@ describe("a skill whose own file another one takes the place of", () => {
     );
   });
 
-  it("[Q-09] a file that an editor replaces, or a link to one in the folder, is read as it is now", async () => {
+  it("[Q-09] a file that an editor replaces, or a link to one in the folder, is read in its present state", async () => {
     const { root, catalog } = await scene();
     for (const [skill, file] of FILES.slice(0, 3)) {
       writeFileSync(join(root, "draft"), skillText(skill, { body: "Anew." }));
@@ -90,7 +90,7 @@ describe("a skill whose own file another one takes the place of", () => {
     expect(await catalog.get("folder").body()).toBe("By a link.");
   });
 
-  it("[Q-09] a link to a skill's file elsewhere stays one, and a session finds it again when that file changes", async () => {
+  it("[Q-09] a link to a skill's file in another folder stays one, and a session notices when that file changes", async () => {
     const { root } = await scene();
     const shared = join(root, "private/shared.md");
     writeFileSync(shared, skillText("linked", { body: "The first." }));

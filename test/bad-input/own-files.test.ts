@@ -44,7 +44,7 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
   runs: ["runs"],
 };
 
-/** Puts something that never ends in a file's place; in a folder, in the place of each of its files. */
+/** Replaces a file with one that never ends; for a folder, each of its files. */
 const ENDLESS: Readonly<Record<string, (path: string) => void>> = {
   "a pipe": (path) => void execFileSync("mkfifo", [path]),
   "a link to an endless device": (path) => symlinkSync("/dev/zero", path),
@@ -88,7 +88,7 @@ describe.each([
 ] as const)("for %s", (_, isOrdinary) => {
   const kinds = Object.keys(ENDLESS);
   it.each(kinds.map((kind, number) => [kind, number] as const))(
-    "%s in the place of a file of skillet's own hangs no command",
+    "%s in place of one of skillet's own files hangs no command",
     async (kind, number) => {
       const put = ENDLESS[kind] as (path: string) => void;
       const { root, own, trust, run } = await scene(isOrdinary);
@@ -99,7 +99,7 @@ describe.each([
       const home = join(root, "home/.skillet");
       const hung: string[] = [];
       for (const [index, [file, command]] of Object.entries(FILES).entries()) {
-        // All files are opened by one function: here each is one kind for root and another for a user, and all kinds in test:long.
+        // One function opens all files: here each is one kind for root and another for a user, and all kinds in test:long.
         if (!IS_LONG && (index + Number(isOrdinary)) % kinds.length !== number) continue;
         const path = join(home, file);
         const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
@@ -124,8 +124,8 @@ describe.each([
   );
 });
 
-describe("a file of skillet's own", () => {
-  it("is read whole, also by a link, and up to a size", () => {
+describe("one of skillet's own files", () => {
+  it("is read completely, also through a link, up to a size limit", () => {
     const folder = temporaryFolder({ file: "text", empty: "" });
     symlinkSync("file", join(folder, "link"));
     expect(readRegularText(join(folder, "link"))).toBe("text");
@@ -137,7 +137,7 @@ describe("a file of skillet's own", () => {
     expect(() => readRegularFile(folder)).toThrow("not a regular file");
   });
 
-  it("is never written over what a link in its place leads to, when that is no file", () => {
+  it("is never written through a link in its place to something that is not a file", () => {
     const folder = temporaryFolder();
     execFileSync("mkfifo", [join(folder, "pipe")]);
     symlinkSync("pipe", join(folder, "file"));

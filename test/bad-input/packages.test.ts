@@ -25,7 +25,7 @@ import { PROGRAM, RUN } from "../support/program.ts";
 const COMMAND = ["--no-warnings", "-e", `import(${JSON.stringify(PROGRAM)}).then(({ run }) => { ${RUN} })`, "skillet"];
 const [lacked = "", another = ""] = lackedPackages(2);
 
-/** A home with a skill that asks for these packages, and a place of its own to build them in. */
+/** A home with a skill that asks for these packages, and its own build folder. */
 function scene(packages: readonly string[], scope = "home/.skillet/skills") {
   const root = temporaryFolder({
     [`${scope}/x/SKILL.md`]: skillText("x", { more: `packages: ${JSON.stringify(packages)}\n` }),
@@ -40,12 +40,12 @@ function scene(packages: readonly string[], scope = "home/.skillet/skills") {
   return { root, place, env, call };
 }
 
-describe("the names of packages", () => {
+describe("package names", () => {
   it.each([
     ...["apt-", "libssl.*", "jq=1.6", "./x.deb", "/tmp/x.deb", "-oX", "-oAPT::Update::Pre-Invoke::=id", "--", "jq/sid"],
     ...["^jq$", "?true", "~njq", "jq jq", "jq\njq", "jq;id", "$(id)", "`id`", "JQ", "jq:amd64", "j", ""],
     ...["a".repeat(65), "ｊｑ", "task-desktop^", "jq,tree", "*", "../../etc/passwd", "g++-"],
-  ])("[Q-18] are exact: %j is none, wherever it is asked for", async (name) => {
+  ])("[Q-18] are exact: %j is refused wherever it occurs", async (name) => {
     const { call, place } = scene([name]);
     for (const args of [
       ["packages", "build"],
@@ -54,7 +54,7 @@ describe("the names of packages", () => {
     ]) {
       const { code, stdout, stderr } = await call(...args);
       expect([stdout, stderr.includes("this is a bug")]).toEqual(["", false]);
-      // What a skill file cannot say is not asked for at all.
+      // What a skill file cannot contain is not requested at all.
       if (code !== 0) expect([code, stderr]).toEqual([1, expect.stringContaining("package-name")]);
       else expect(stderr).toContain("system packages");
     }
@@ -63,7 +63,7 @@ describe("the names of packages", () => {
     expect(existsSync(place)).toBe(false);
   });
 
-  it.skipIf(!debian)("[Q-18] may have a plus, a dot and a digit, and 32 of them are the most", async () => {
+  it.skipIf(!debian)("[Q-18] can contain a plus, a dot and a digit, and number at most 32", async () => {
     const good = scene(["tar"]);
     expect((await good.call("packages", "build")).code).toBe(0);
     const many = Array.from({ length: 33 }, (_, index) => `package-${index}`);
@@ -76,15 +76,15 @@ describe("the names of packages", () => {
     expect(existsSync(place)).toBe(false);
   });
 
-  it("[Q-04] are not looked at, fetched or built for a script of a workspace that nobody trusted", async () => {
+  it("[Q-04] are not checked, fetched or built for a script of an untrusted workspace", async () => {
     const { call, place } = scene(["cowsay", "figlet"], "project/skills");
     expect(await call("script", "x", "go")).toMatchObject({ code: 3, stdout: "" });
     expect(existsSync(place)).toBe(false);
   });
 });
 
-describe.skipIf(!debian)("a place where packages are built", () => {
-  /** A finished layer by its looks: what findRoot goes by. */
+describe.skipIf(!debian)("a folder for package builds", () => {
+  /** A finished layer, in the form that findRoot recognizes. */
   function fakeLayer() {
     const own = join(temporaryFolder(), "packages");
     const names = ["no-such-package"];
@@ -103,7 +103,7 @@ describe.skipIf(!debian)("a place where packages are built", () => {
 
   const PARTS = ["", "sets", "layers", "layers/layer-1", "layers/layer-1/root", "bases", "bases/base-1"];
 
-  it.each(PARTS)("[Q-18] is not used where others can write to %j of it, or it is somebody else's", (part) => {
+  it.each(PARTS)("[Q-18] is not used when others can write to %j of it, or it belongs to another user", (part) => {
     const { own, find } = fakeLayer();
     expect(find()).toBe("layer");
     for (const mode of [0o777, 0o775, 0o757]) {
@@ -118,7 +118,7 @@ describe.skipIf(!debian)("a place where packages are built", () => {
   });
 
   it.each(["layers/layer-1", "layers/layer-1/root", "layers", "sets"])(
-    "[Q-18] is not used where %s is a link",
+    "[Q-18] is not used when %s is a link",
     (part) => {
       const { own, find } = fakeLayer();
       spawnSync("/bin/mv", [join(own, part), join(own, "elsewhere")]);
@@ -137,7 +137,7 @@ describe.skipIf(!debian)("a place where packages are built", () => {
     },
   );
 
-  it.skipIf(!canBuild)("[Q-18] is not built in where others could lead what is written elsewhere", async () => {
+  it.skipIf(!canBuild)("[Q-18] is not built in when others could redirect the writes", async () => {
     const { call, place, root } = scene([lacked]);
     const victim = join(root, "victim");
     writeFileSync(victim, "mine");
@@ -153,8 +153,8 @@ describe.skipIf(!debian)("a place where packages are built", () => {
   });
 });
 
-describe.skipIf(!canBuild)("a build", () => {
-  it("[Q-18] that was killed leaves nothing that is used or in the way, and nothing running", {
+describe.skipIf(!canBuild)("a package build", () => {
+  it("[Q-18] that was killed leaves no partial layer, no lock and no process", {
     timeout: 120_000,
   }, async () => {
     await cachedBase();
@@ -181,28 +181,24 @@ describe.skipIf(!canBuild)("a build", () => {
     expect(findPackageRoot([another], { own, shared }).kind).toBe("layer");
   });
 
-  it.skipIf(!isRoot)(
-    "[Q-18] without room on the disk says so, and leaves nothing that is used",
-    { timeout: 60_000 },
-    () => {
-      const { root, env, place } = scene([lacked]);
-      // A disk of 2 MB, which only this process and its children see.
-      const script = `mkdir -p ${place} && mount -t tmpfs -o size=2m,mode=755 none ${place} && timeout 10 "$@"; echo "exit $?"; ls ${place}/layers ${place}/staging ${place}/sets`;
-      const { stdout, stderr } = spawnSync(
-        "/usr/bin/unshare",
-        ["-m", "/bin/sh", "-c", script, "sh", process.execPath, ...COMMAND, "packages", "build"],
-        { env: { ...env, PATH: "/usr/bin:/bin:/usr/sbin:/sbin" }, cwd: join(root, "project"), encoding: "utf8" },
-      );
-      expect(stdout).toMatch(/^exit 1\n/);
-      expect(stderr).not.toContain("this is a bug");
-      expect(stderr).toMatch(/✗ x: .* {2}\[package-disk-space\]/);
-      expect(
-        stdout
-          .split("\n")
-          .slice(1)
-          .filter(Boolean)
-          .every((line) => line.endsWith(":")),
-      ).toBe(true);
-    },
-  );
+  it.skipIf(!isRoot)("[Q-18] without disk space reports that, and leaves no partial layer", { timeout: 60_000 }, () => {
+    const { root, env, place } = scene([lacked]);
+    // A disk of 2 MB, which only this process and its children see.
+    const script = `mkdir -p ${place} && mount -t tmpfs -o size=2m,mode=755 none ${place} && timeout 10 "$@"; echo "exit $?"; ls ${place}/layers ${place}/staging ${place}/sets`;
+    const { stdout, stderr } = spawnSync(
+      "/usr/bin/unshare",
+      ["-m", "/bin/sh", "-c", script, "sh", process.execPath, ...COMMAND, "packages", "build"],
+      { env: { ...env, PATH: "/usr/bin:/bin:/usr/sbin:/sbin" }, cwd: join(root, "project"), encoding: "utf8" },
+    );
+    expect(stdout).toMatch(/^exit 1\n/);
+    expect(stderr).not.toContain("this is a bug");
+    expect(stderr).toMatch(/✗ x: .* {2}\[package-disk-space\]/);
+    expect(
+      stdout
+        .split("\n")
+        .slice(1)
+        .filter(Boolean)
+        .every((line) => line.endsWith(":")),
+    ).toBe(true);
+  });
 });

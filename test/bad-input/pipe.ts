@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { temporaryFolder } from "../support/folder.ts";
 
-/** Makes a named pipe. Whoever waits for a writer gets one shortly before the test is out of time, so that a test fails rather than hangs. */
+/** Makes a named pipe. A waiting reader gets a writer shortly before the test is out of time, so that a test fails rather than hangs. */
 export function makePipe(path: string): void {
   execFileSync("mkfifo", [path]);
   const waited = join(temporaryFolder(), "waited");

@@ -16,7 +16,7 @@ describe.each([
   ["root", false],
   ["an ordinary user", true],
 ] as const)("the lock of a project that %s cloned", (_, isOrdinary) => {
-  it.each(COMMANDS)("[Q-29] that names addresses of this machine: %s asks none", async (written) => {
+  it.each(COMMANDS)("[Q-29] that names addresses of this machine: %s requests none", async (written) => {
     const command = written.split(" ");
     const site = await startSite({});
     // One source for each command and user in the gate.

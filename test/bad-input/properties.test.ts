@@ -12,7 +12,7 @@ import { countSteps, runOften } from "../support/steps.ts";
 
 type Modules = typeof import("../../src/skill/document.ts") & typeof import("../../src/skill/document.ts");
 
-/** What YAML, Unicode or this project's own scanners treat in a special way. */
+/** Characters that YAML, Unicode or this project's own scanners treat specially. */
 const ODD = fc.constantFrom(
   ...["\n", "\r", "\r\n", "\t", " ", "  ", "---", "--- ", "...", "... ", ":", ": ", " #", "#", "'", '"', "\\", "''"],
   ...["&a", "*a", "!t", "!!js/function", "|", ">", "|-", "%", "@", "`", "- ", "? ", "[", "]", "{", "}", ",", "<<", "="],
@@ -50,11 +50,11 @@ function judgeAll(source: string): void {
   }
 }
 
-test("[Q-10] no text whatever throws, and what is refused says why", () => {
+test("[Q-10] no text throws, and every refusal has a reason", () => {
   fc.assert(fc.property(fc.oneof(anyText, oddText(40)), judgeAll), { numRuns: IS_LONG ? 4000 : 1500 });
 });
 
-test("[Q-10] no pattern, repeated until 64 KiB are full, takes more steps than it may", async () => {
+test("[Q-10] no pattern, repeated up to 64 KiB, takes more steps than allowed", async () => {
   const heads = ["", "x: ", "description: ", "x:\n  ", "x:\n- ", 'x: "', "x: '", "x: [", "x: |\n ", "x: @", "\t"];
   const fields = ["tags: ", "allowed-tools: ", "env: ", "capabilities: ", "version: ", "name: ", "scripts: "];
   const repeated = fc.record({
@@ -62,7 +62,7 @@ test("[Q-10] no pattern, repeated until 64 KiB are full, takes more steps than i
     unit: fc.array(ODD, { minLength: 1, maxLength: 4 }).map((parts) => parts.join("")),
     tail: fc.oneof(fc.constant(""), ODD),
   });
-  // The same patterns in every run: what is counted must not depend on chance.
+  // The same patterns in every run: the count must not depend on chance.
   const samples = fc.sample(repeated, { numRuns: IS_LONG ? 120 : 50, seed: 1 });
   const textsOf = (size: number) =>
     samples.map(({ head, unit, tail }) => {
@@ -120,7 +120,7 @@ const definition = fc.record({
   frontmatter: fc.dictionary(fc.oneof(fc.constantFrom(...KEYS), anyText), value, { maxKeys: 4 }),
 });
 
-test("[Q-25] what toSkillMd writes is read again with the same values", async () => {
+test("[Q-25] the output of toSkillMd parses back to the same values", async () => {
   let written = 0;
   await fc.assert(
     fc.asyncProperty(definition, async (given) => {
@@ -252,7 +252,7 @@ const yamlLike = (() => {
     .map(([lines, last]) => lines.map((parts) => parts.join("")).join("\n") + last);
 })();
 
-test("[Q-25] whatever the quick reader reads, the real parser reads the same", () => {
+test("[Q-25] the fast parser and the full parser return the same", () => {
   let read = 0;
   fc.assert(
     fc.property(yamlLike, (source) => {
@@ -268,13 +268,13 @@ test("[Q-25] whatever the quick reader reads, the real parser reads the same", (
   expect(read).toBeGreaterThan(5000);
 });
 
-test("[Q-23] nothing that acts on a terminal gets through reveal", () => {
+test("[Q-23] no control sequence passes through reveal", () => {
   const acting = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\u200b\u2060-\u2064]|\p{Surrogate}/u;
   fc.assert(
     fc.property(fc.oneof(anyText, oddText(30)), (text) => {
       const shown = escapeLine(text);
       expect(acting.test(shown)).toBe(false);
-      // Tags pass as parts of a flag only, marks of direction only beside what is written from the right.
+      // Tags pass only as parts of a flag, direction marks only next to right-to-left text.
       for (const [tags] of shown.matchAll(/[\u{e0000}-\u{e007f}]+/gu)) expect([...tags].length).toBeLessThan(7);
       if (/^[\x20-\x7e]*$/.test(text)) expect(shown).toBe(text);
       if (findInvisible(text).length === 0 && !/[\n\r\t]/.test(text)) expect(shown).toBe(text);
@@ -283,7 +283,7 @@ test("[Q-23] nothing that acts on a terminal gets through reveal", () => {
   );
 });
 
-/** Objects as lists of pairs, so that the order of keys counts too. */
+/** Converts objects into lists of pairs, so that the order of keys counts too. */
 function ordered(data: unknown): unknown {
   if (Array.isArray(data)) return data.map(ordered);
   if (data === null || typeof data !== "object") return Object.is(data, -0) ? "-0" : data;

@@ -73,7 +73,7 @@ describe("paths", () => {
   });
 });
 
-describe("links", () => {
+describe("symlinks", () => {
   const refusedLinks: [title: string, target: (beside: string) => string, path: string, code: PathErrorCode][] = [
     ["to a file outside", () => "../secret", "link", "outside"],
     ["to a file outside by its absolute path", (beside) => `${beside}/secret`, "link", "outside"],
@@ -140,11 +140,11 @@ describe("links", () => {
     const { root } = scene();
     symlinkSync(".", `${root}/0`);
     for (let index = 1; index <= 30; index++) symlinkSync(`${index - 1}/${index - 1}`, `${root}/${index}`);
-    // To follow them all would take days.
+    // Following all of them would take days.
     expect(read(root, "30/file")).toBe("symlink-loop");
   });
 
-  test("[Q-09] a link that was swapped after the list was taken is refused", async () => {
+  test("[Q-09] a link that was swapped after the listing is refused", async () => {
     const { root, beside } = scene();
     symlinkSync("file", `${root}/link`);
     const skill = await onlySkill(beside);
@@ -156,7 +156,7 @@ describe("links", () => {
     );
   });
 
-  test("[Q-09] a file that was added after the list was taken is not read", async () => {
+  test("[Q-09] a file that was added after the listing is not read", async () => {
     const { root, beside } = scene();
     const skill = await onlySkill(beside);
     await skill.files();
@@ -167,7 +167,7 @@ describe("links", () => {
   });
 });
 
-describe("what is no regular file", () => {
+describe("other file types", () => {
   test("[Q-09] a hard link is a file of the folder like any other", async () => {
     const { root, beside } = scene();
     linkSync(`${root}/file`, `${root}/hard`);
@@ -175,7 +175,7 @@ describe("what is no regular file", () => {
     expect(Buffer.from(await skill.read("hard")).toString()).toBe("inside");
   });
 
-  test("[Q-09] a pipe is neither listed nor waited for", async () => {
+  test("[Q-09] a pipe is neither listed nor opened", async () => {
     const { root, beside } = scene();
     makePipe(`${root}/pipe`);
     expect(read(root, "pipe")).toBe("not-a-file");
@@ -186,7 +186,7 @@ describe("what is no regular file", () => {
     );
   });
 
-  test("[Q-09] a file that became a pipe is not waited for", async () => {
+  test("[Q-09] a file that became a pipe does not block", async () => {
     const { root, beside } = scene();
     const skill = await onlySkill(beside);
     await skill.files();
@@ -234,7 +234,7 @@ describe("what is no regular file", () => {
   });
 });
 
-test.skipIf(process.platform !== "linux")("[Q-09] no descriptor stays open, whatever was refused", async () => {
+test.skipIf(process.platform !== "linux")("[Q-09] no descriptor stays open after any refusal", async () => {
   const { root } = scene();
   symlinkSync("../secret", `${root}/out`);
   symlinkSync("loop", `${root}/loop`);
@@ -242,7 +242,7 @@ test.skipIf(process.platform !== "linux")("[Q-09] no descriptor stays open, what
   const open = () => readdirSync("/proc/self/fd").length;
   const paths = ["file", "sub/deep/file", "sub", "..", "sub/../../secret", "out", "loop", "pipe", "missing", "file/x"];
   for (const path of paths) read(root, path);
-  // The tests before this one may still close some, but one that stays open does so in each attempt.
+  // The tests before this one may still close some, but a leak occurs in each attempt.
   await waitFor(() => {
     const before = open();
     for (let tries = 0; tries < 50; tries++) for (const path of paths) read(root, path);

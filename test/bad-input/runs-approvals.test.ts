@@ -11,8 +11,8 @@ import { caller } from "./runs-scene.ts";
 
 const ANYTHING = { type: "object" };
 
-describe("somebody's word", () => {
-  it("is for what was shown: what has become another thing meanwhile is asked anew", async () => {
+describe("an approval", () => {
+  it("covers the shown call: a changed one needs approval again", async () => {
     const { use, found } = await useScene({ skills: { x: {} }, turns: () => "" });
     let price = 5;
     const paid: number[] = [];
@@ -37,7 +37,7 @@ describe("somebody's word", () => {
     expect(paid).toEqual([700]);
   });
 
-  it("for the whole run is for what the tool does by then, and for nothing else", async () => {
+  it("for the whole run covers the present effect of the tool, and nothing else", async () => {
     const { use, found } = await useScene({ skills: { x: {} }, turns: () => "" });
     let on: "workspace" | "outside" = "workspace";
     const tool = Tool.define("do", {
@@ -53,7 +53,7 @@ describe("somebody's word", () => {
     expect((await resumeRun(found.catalog, host, result.run)).stop).toBe("waiting");
   });
 
-  it("is asked for with all that there is of a call, or with how much of it is left out", () => {
+  it("shows the whole call, or how much is omitted", () => {
     const input = { ...Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`k${at}`, at])) };
     const hiding = createRedactor(new Map());
     expect(shortenInput(input, hiding)).toMatchObject({ k99: 99, "…": "1 more" });
@@ -61,7 +61,7 @@ describe("somebody's word", () => {
     expect(shortenInput("x".repeat(3000), hiding)).toMatch(/^x{2000}… \(1,000 more characters\)$/);
   });
 
-  it("is asked for where a tool says in odd words what it changes", async () => {
+  it("is requested when a tool declares its effect in odd words", async () => {
     const { use } = await useScene({ skills: { x: {} }, turns: () => "" });
     const tool = {
       ...Tool.define("odd", { description: "d", parameters: ANYTHING, execute: () => "done" }),
@@ -79,7 +79,7 @@ describe("somebody's word", () => {
     expect([result.stop, asked]).toMatchObject(["answer", [{ on: "outside", where: "5" }]]);
   });
 
-  it("is asked for before any command where nothing keeps one from writing", async () => {
+  it("is requested before any command when nothing prevents it from writing", async () => {
     const { use, found } = await useScene({
       skills: { x: {} },
       config: '[sandbox]\nlevel = "none"\n',
@@ -93,7 +93,7 @@ describe("somebody's word", () => {
 });
 
 describe("the complete input of a call", () => {
-  it("[Q-28] has every key, also where two look the same once a secret is replaced", () => {
+  it("[Q-28] has every key, also when two look the same once a secret is redacted", () => {
     const hiding = createRedactor(new Map([["KEY", "sk-a-secret-value"]]));
     const input = { "[KEY]": "eve@evil.example", "sk-a-secret-value": "harmless" };
     expect(redactInput(input, hiding)).toEqual({ "[KEY]": "eve@evil.example", "[KEY] (2)": "harmless" });

@@ -10,7 +10,7 @@ import { AT, begun, forged, GOOD, homeWith, ODD } from "./runs-scene.ts";
 const END = { type: "end", at: AT, stop: "answer", isError: false, iterations: 1, ms: 1, usage: {} };
 const event = (more: object) => ({ type: "event", at: AT, event: { run: ODD, skill: "mailer", at: AT, ...more } });
 
-/** Lines whose sum is right, and which are none all the same. */
+/** Lines with a correct checksum that are invalid nonetheless. */
 const FORGED: Record<string, readonly object[]> = {
   "no time": begun(ODD, { at: 5 }),
   "a time that is none": begun(ODD, { at: "then" }),
@@ -33,7 +33,7 @@ const FORGED: Record<string, readonly object[]> = {
 
 describe("a journal with", () => {
   for (const [what, lines] of Object.entries(FORGED)) {
-    it(`${what} is not what was written, and keeps no other from being listed`, async () => {
+    it(`${what} is invalid, and does not hide other runs from the list`, async () => {
       const { home } = homeWith({ [ODD]: forged(...lines) });
       const run = (...args: string[]) => skillet(args, { env: { HOME: home } });
       const { code, stdout } = await run("runs");
@@ -53,7 +53,7 @@ describe("a journal with", () => {
   }
 });
 
-describe("in the place of a journal", () => {
+describe("another file type in place of a journal", () => {
   it("[Q-24] a file of ten gigabytes is not read", async () => {
     const { home, runs } = homeWith({ [ODD]: forged(...begun(ODD)) });
     truncateSync(join(runs, `${ODD}.jsonl`), 10e9);
@@ -63,14 +63,14 @@ describe("in the place of a journal", () => {
     expect(stderr).toContain("larger than 256 MiB");
   });
 
-  it("a folder keeps no other from being removed", async () => {
+  it("a folder does not prevent removing others", async () => {
     const { home, runs } = homeWith({});
     mkdirSync(join(runs, `${ODD}.jsonl`));
     const { code, stdout } = await skillet(["runs", "prune", "--older-than", "0"], { env: { HOME: home } });
     expect([code, stdout]).toEqual([0, expect.stringContaining(GOOD.slice(-8))]);
   });
 
-  it("a pipe for its owner is waited for by nobody", async () => {
+  it("a pipe in place of an owner file does not block", async () => {
     const { home, runs } = homeWith({ [ODD]: forged(...begun(ODD)) });
     execFileSync("mkfifo", [join(runs, `${ODD}.owner`)]);
     const list = `import { createRunStore } from ${JSON.stringify(moduleOf("store/runs"))};

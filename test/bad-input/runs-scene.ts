@@ -10,18 +10,18 @@ export const AT = "2026-01-02T03:04:05.000Z";
 export const GOOD = "20260102-030405-00000001";
 export const ODD = "20260102-030405-00000002";
 
-/** A first line, and a request. */
+/** A header line, and a request. */
 export function begun(id: string, more: object = {}): object[] {
   const head = { type: "run", version: 1, id, kind: "use", skill: "mailer", task: "Send it", at: AT, ...more };
   return [head, { type: "request", at: AT, request: { skill: "mailer", message: "Send it" } }];
 }
 
-/** Lines as somebody writes them who can make the sum. */
+/** Lines as an attacker writes them who can compute the checksum. */
 export function forged(...lines: readonly object[]): string {
   return lines.map((line) => formatJournalLine(line as JournalLine)).join("");
 }
 
-/** A home with a run that is as it should be, and these. */
+/** A home with a valid run and these. */
 export function homeWith(journals: Readonly<Record<string, string>>): { home: string; runs: string } {
   const home = temporaryFolder();
   const runs = join(home, ".skillet/runs");
@@ -33,7 +33,7 @@ export function homeWith(journals: Readonly<Record<string, string>>): { home: st
 
 export const TOKEN = "hunter2-of-the-server";
 
-/** A host with one server, which is odd in this way. */
+/** A host with one server, which misbehaves in this way. */
 export function serverHost(kind: string, more: Partial<McpSettings> = {}): Host & { home: string; log: string } {
   const home = temporaryFolder();
   const log = join(home, "log.txt");

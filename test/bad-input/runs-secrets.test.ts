@@ -15,7 +15,7 @@ import { toolsetOf } from "../support/toolset.ts";
 import { type UseScene, useScene } from "../support/use.ts";
 import { caller, serverHost, TOKEN } from "./runs-scene.ts";
 
-/** One with line breaks: it is another text once it was folded into a line. */
+/** A secret with line breaks: it is another text once it was folded into a line. */
 const LINES = "-----BEGIN KEY-----\nhunter2hunter2first\nhunter2hunter2second\n-----END KEY-----";
 const PLAIN = "hunter2hunter2plain";
 
@@ -35,8 +35,8 @@ async function everything({ found, use }: UseScene, host: Partial<Host>): Promis
   return [JSON.stringify([result, events]), journal, shown.stdout, shown.stderr].join("\n");
 }
 
-describe("a value of the configuration in what is written down", () => {
-  it("[Q-22] is hidden in the titles, codes, metadata, progress and ends of a skill's own tools, folded or cut", async () => {
+describe("a configured value in stored files", () => {
+  it("[Q-22] is redacted in the titles, codes, metadata, progress and ends of a skill's own tools, folded or cut", async () => {
     const bodies = {
       title: "return { output: '', title: ctx.env.LINES }",
       cut: `return { output: "", title: "a".repeat(190) + ctx.env.PLAIN }`,
@@ -54,7 +54,7 @@ describe("a value of the configuration in what is written down", () => {
     expect(all).not.toContain("hunter2");
   });
 
-  it("[Q-22] is hidden in what a call would change, and in why somebody says no", async () => {
+  it("[Q-22] is redacted in the preview of a change, and in the reason of a denial", async () => {
     const pay = Tool.define("pay", {
       description: "Pays.",
       parameters: { type: "object" },
@@ -68,7 +68,7 @@ describe("a value of the configuration in what is written down", () => {
     expect(all).not.toContain("hunter2");
   });
 
-  it("[Q-22] is hidden in a no of the command line", async () => {
+  it("[Q-22] is redacted in a denial on the command line", async () => {
     const { found, use } = await secretScene();
     const model = caller({ tool: "write_file", input: { path: "a.txt", content: "a" } });
     const { result } = await use({ skill: "x" }, { models: { default: model } });
@@ -79,7 +79,7 @@ describe("a value of the configuration in what is written down", () => {
     expect([code, journal.includes("it is [PLAIN]"), journal.includes("hunter2")]).toEqual([0, true, false]);
   });
 
-  it("[Q-22] is hidden in what was said before a conversation", async () => {
+  it("[Q-22] is redacted in the earlier messages of a conversation", async () => {
     const { found } = await secretScene();
     const messages = [
       { role: "user", text: `It is ${PLAIN}` },
@@ -111,19 +111,19 @@ const EMPTY = {
 describe("a value of a server's configuration", () => {
   afterEach(closeMcpServers);
 
-  it("[Q-22] is hidden in what the server says of its tools, and none is called by it", async () => {
+  it("[Q-22] is redacted in the server's descriptions of its tools, and no tool is named after it", async () => {
     const { tools } = await listMcpTools(serverHost("tells"));
     expect(tools.map(({ name }) => name)).toEqual(["web.echo"]);
     expect(JSON.stringify(tools)).toContain("It is [TOKEN].");
     expect(JSON.stringify(tools)).not.toContain(TOKEN);
   });
 
-  it("is looked for in a schema of thousands of levels too, which costs no other tool", async () => {
+  it("is searched in a schema of thousands of levels too, without affecting other tools", async () => {
     const { tools } = await listMcpTools(serverHost("deep"));
     expect(tools.map(({ name }) => name)).toContain("web.echo");
   });
 
-  it("[Q-22] is hidden in the code and the title of any tool before they are cut", async () => {
+  it("[Q-22] is redacted in the code and the title of any tool before they are cut", async () => {
     const tool = {
       ...Tool.define("one", { description: "d", parameters: { type: "object" }, execute: () => "" }),
       execute: async () => ({ text: "", isError: true, code: TOKEN, title: `${"a".repeat(190)}${TOKEN}` }),

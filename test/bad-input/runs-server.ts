@@ -1,4 +1,4 @@
-// A server of MCP, written by hand, that does what no library would let it: `node runs-server.ts KIND`.
+// A hand-written MCP server that does what no library would let it: `node runs-server.ts KIND`.
 import { appendFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 

@@ -5,8 +5,8 @@ import { describe, expect, it } from "vitest";
 import { moduleOf } from "../support/program.ts";
 import { serverHost } from "./runs-scene.ts";
 
-describe("a server of MCP", () => {
-  it("that does not end when it is asked to is gone after the program that started it", async () => {
+describe("an MCP server", () => {
+  it("that ignores the request to end is gone after the program that started it", async () => {
     const { home, log, settings } = serverHost("stays");
     const program = `
       import { listMcpTools } from ${JSON.stringify(moduleOf("agent/mcp-client/mcp-servers"))};
@@ -22,7 +22,7 @@ describe("a server of MCP", () => {
   });
 });
 
-/** One that nobody has asked about since it ended is none. */
+/** A zombie, which was not reaped since it ended, does not count. */
 function isRunning(pid: number): boolean {
   try {
     return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));

@@ -6,8 +6,8 @@ import { opened, ownSkill, toolsetOf } from "../support/toolset.ts";
 import { eventsOf, useScene } from "../support/use.ts";
 import { caller } from "./runs-scene.ts";
 
-describe("a tool that says odd things", () => {
-  it("cannot end the program around it by what it sends past its own thread", async () => {
+describe("a tool with odd messages", () => {
+  it("cannot end the host program by messages from its thread", async () => {
     const send = `const { parentPort } = await import("node:worker_threads");
       for (const type of ["progress", "printed", "run", "stop", "ready"])
         for (let id = 0; id < 3; id++) parentPort.postMessage({ type, id, text: 5, argv: null, program: {}, offers: 7 });
@@ -20,7 +20,7 @@ describe("a tool that says odd things", () => {
     expect([said, new Set(printed)]).toEqual([["5"], new Set(["5"])]);
   });
 
-  it("[Q-24] is heard a thousand times a call", async () => {
+  it("[Q-24] is heard a thousand times per call", async () => {
     const { use } = await useScene({ skills: { x: {} }, turns: () => "" });
     const tool = {
       ...{ name: "talks", description: "d", category: "mine", inputSchema: { type: "object" } },
@@ -35,7 +35,7 @@ describe("a tool that says odd things", () => {
 });
 
 describe("statistics", () => {
-  it("take note of what comes after a run whose numbers are none", async () => {
+  it("record later runs after a run with invalid numbers", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const usage = { inputTokens: Number.NaN, outputTokens: 1e300, cachedTokens: 0 };
     await statistics.record(ended("odd", { usage, iterations: 1.5, ms: Number.POSITIVE_INFINITY }));

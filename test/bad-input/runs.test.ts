@@ -21,8 +21,8 @@ import { AT, begun, caller, forged, GOOD, homeWith, ODD, serverHost, TOKEN } fro
 
 const ACTS = "\u{1b}[2J\u{1b}]0;gone\u{7}\r\u{202e}\u{9b}31m";
 
-describe("a journal that somebody wrote", () => {
-  it("[Q-09] that is a link shows nothing of what it leads to, and nothing is written there", async () => {
+describe("a manipulated journal", () => {
+  it("[Q-09] that is a link shows nothing of its target, and nothing is written there", async () => {
     const { home, runs } = homeWith({});
     const secret = join(temporaryFolder({ secret: forged(...begun(ODD)) }), "secret");
     symlinkSync(secret, join(runs, `${ODD}.jsonl`));
@@ -35,7 +35,7 @@ describe("a journal that somebody wrote", () => {
     expect(readFileSync(secret, "utf8")).toBe(before);
   });
 
-  it("[Q-23] lets nothing act on the terminal, wherever it stands", async () => {
+  it("[Q-23] prints no control sequence, wherever it is", async () => {
     const effect = { ...EFFECT, run: ODD, skill: ACTS, source: ACTS, location: ACTS, tool: ACTS, what: ACTS };
     const event = { run: ODD, skill: ACTS, at: AT };
     const at = "2026-01-02T03:04:06.000Z";
@@ -59,7 +59,7 @@ describe("a journal that somebody wrote", () => {
     }
   });
 
-  it("of very many lines is listed and shown", async () => {
+  it("with very many lines is listed and shown", async () => {
     const event = {
       type: "tool-called",
       run: ODD,
@@ -74,7 +74,7 @@ describe("a journal that somebody wrote", () => {
     expect((await skillet(["runs", "show", ODD], { env: { HOME: home } })).code).toBe(0);
   });
 
-  it("is called off or answered by processes that want it at once, and holds one word at most", async () => {
+  it("accepts concurrent cancellations and answers, and holds one answer at most", async () => {
     const home = temporaryFolder();
     const runs = createRunStore(home);
     const journal = await runs.create(newRun());
@@ -93,8 +93,8 @@ describe("a journal that somebody wrote", () => {
   });
 });
 
-describe("a command that does not say that it writes", () => {
-  it("cannot change the workspace by any way round", async () => {
+describe("a command that declares no write", () => {
+  it("cannot change the workspace by any detour", async () => {
     const ways = [
       "echo a > one.txt",
       "cd /proc/self/root/$PWD && echo a > two.txt",
@@ -125,7 +125,7 @@ describe("a command that does not say that it writes", () => {
     expect(readFileSync(join(found.workspace, "README.md"), "utf8")).toBe(before);
   });
 
-  it("nor can a program that a skill's tool starts", async () => {
+  it("and a program that a skill's tool starts cannot either", async () => {
     const body = "return JSON.stringify(await ctx.sandbox.run(['sh', '-c', 'echo a > one.txt']))";
     const files = { "toolsets/index.ts": toolsetOf({ start: body }) };
     const { use, found } = await useScene({
@@ -140,7 +140,7 @@ describe("a command that does not say that it writes", () => {
 
 describe("a toolset in an odd file", () => {
   const NAMES = ["a b", "a#b", "a?b", "a%2eb", "ünï", "a'b"];
-  it("[T-11] is found under whatever name it has", async () => {
+  it("[T-11] is found by any name", async () => {
     const files = NAMES.map((name, index) => [
       `toolsets/${name}.ts`,
       toolsetOf({ [`t${index}`]: `return "${index}"` }),
@@ -151,7 +151,7 @@ describe("a toolset in an odd file", () => {
     expect(tools.map(({ name }) => name)).toEqual(NAMES.map((_, index) => `x.t${index}`));
   });
 
-  it("[T-11] is read with a mark, other line ends, a first line for the shell, and what TypeScript alone has", async () => {
+  it("[T-11] is read with a byte order mark, other line ends, a shebang, and TypeScript syntax", async () => {
     const one = (name: string, more = "") => toolsetOf({ [name]: "return '1'" }, more);
     const { tools, problems } = await opened(
       ownSkill(
@@ -173,7 +173,7 @@ describe("a toolset in an odd file", () => {
     expect(tools).toHaveLength(5);
   });
 
-  it("[Q-09] that is a link is followed inside of the folder, and never out of it", async () => {
+  it("[Q-09] that is a link is followed inside the folder, and never out of it", async () => {
     const body = 'try { await import("./more/helper.ts"); return "out" } catch { return "in" }';
     const scene = await discoverIn({
       ...ownSkill({ "lib/real.ts": toolsetOf({ one: body }) }, ["inside:Tools"]),
@@ -188,8 +188,8 @@ describe("a toolset in an odd file", () => {
   });
 });
 
-describe("a toolset that gives odd things", () => {
-  it("[T-13] brings no tools when a look at it throws, and says so", async () => {
+describe("a toolset with odd results", () => {
+  it("[T-13] provides no tools when reading it throws, and reports that", async () => {
     for (const text of [
       "export const Tools = [{ get name() { throw new Error('looked') } }];",
       "export const Tools = new Proxy([], { get() { throw new Error('looked') } });",
@@ -200,7 +200,7 @@ describe("a toolset that gives odd things", () => {
     }
   });
 
-  it("gives results that go round in circles, that are none yet, or that throw when they are looked at", async () => {
+  it("can return cycles, promises, or objects that throw when they are read", async () => {
     const { call } = await opened(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
@@ -217,7 +217,7 @@ describe("a toolset that gives odd things", () => {
     expect(await call("thrown")).toMatchObject({ isError: true, text: expect.stringContaining("looked") });
   });
 
-  it("[Q-24] leaves nothing behind, however often it is loaded and unloaded", async () => {
+  it("[Q-24] leaks nothing, however often it is loaded and unloaded", async () => {
     const scene = await discoverIn(ownSkill({ "toolsets/index.ts": toolsetOf({ one: "return '1'" }) }));
     const session = openSession(scene.catalog, scene);
     const once = async () => {
@@ -234,7 +234,7 @@ describe("a toolset that gives odd things", () => {
   });
 });
 
-describe("a server of MCP that is odd", () => {
+describe("an odd MCP server", () => {
   afterEach(closeMcpServers);
 
   const CALLS: Record<string, object> = {
@@ -244,7 +244,7 @@ describe("a server of MCP that is odd", () => {
     asks: { isError: false, text: '["an error","an error","an error"]' },
   };
   for (const [kind, result] of Object.entries(CALLS)) {
-    it(`is a result like any other: ${kind}`, async () => {
+    it(`has a result like any other: ${kind}`, async () => {
       const echoed = await withGrowingLimit(
         async (seconds) => {
           const { tools, problems } = await listMcpTools(serverHost(kind, { seconds }));
@@ -257,13 +257,13 @@ describe("a server of MCP that is odd", () => {
     });
   }
 
-  it("[Q-24] has no pages without end, and no tools that are none", async () => {
+  it("[Q-24] has a limit of pages, and no invalid tools", async () => {
     expect(await listMcpTools(serverHost("pages"))).toEqual({ tools: [], problems: [] });
     const { tools } = await listMcpTools(serverHost("nothings"));
     expect(tools.map(({ name }) => name)).toEqual(["web.__proto__", "web.echo"]);
   });
 
-  it("[Q-22] gets nobody else the token that it is asked with", async () => {
+  it("[Q-22] does not leak its token to others", async () => {
     const heard: string[] = [];
     const other = await listening((request, response) => {
       heard.push(String(request.headers.authorization));
@@ -288,7 +288,7 @@ async function listening(answer: RequestListener): Promise<string> {
 }
 
 describe("statistics", () => {
-  it("[Q-23] take any name for one, and show none that acts on a terminal", async () => {
+  it("[Q-23] accept any name, and print no control sequence of it", async () => {
     const home = temporaryFolder();
     const names = ["a'b\"c", "😀", "__proto__", "'; DROP TABLE uses; --", ACTS, "x".repeat(10_000)];
     const statistics = createStatisticsStore(join(home, ".skillet"));

@@ -7,7 +7,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 export const SECRET = "hunter2-do-not-quote";
 const LIMIT = 1024 * 1024;
 
-/** A folder `skill` with files, a folder `skill-evil` and a secret beside it. */
+/** A folder `skill` with files, a folder `skill-evil` and a secret next to it. */
 export function scene(files: Record<string, string> = {}): { root: string; beside: string } {
   const beside = realpathSync(
     temporaryFolder({
@@ -27,7 +27,7 @@ export function read(root: string, path: string): string {
   return "bytes" in result ? result.bytes.toString() : result.code;
 }
 
-/** The one skill below a folder. */
+/** Returns the only skill below a folder. */
 export async function onlySkill(path: string): Promise<FileSkill> {
   const { skills } = await createDirectorySource({ path }).load();
   const [skill] = skills;

@@ -19,7 +19,7 @@ import { idleProvider } from "../support/provider.ts";
 import { withGrowingLimit } from "../support/wait-for.ts";
 
 const isRoot = process.getuid?.() === 0;
-/** Whom the real command is tried as: root, and somebody else; without root's rights only as who the tests are. */
+/** Users to try the real command as: root, and another one; without root's rights only the user of the tests. */
 const USERS = isRoot ? (["root", "an ordinary user"] as const) : (["an ordinary user"] as const);
 type User = (typeof USERS)[number];
 
@@ -64,7 +64,7 @@ function start(args: readonly string[], { home, as, cwd = home, env = {}, stdin 
   return { child, ended };
 }
 
-/** A home with skills of the user's own, which that user can read. */
+/** A home with the user's own skills, which that user can read. */
 function homeWith(files: Record<string, string>, as: User): string {
   const home = temporaryFolder();
   for (const [path, text] of Object.entries(files)) writeFiles(home, { [path]: text });
@@ -79,7 +79,7 @@ function give(folder: string, as: User): void {
 }
 
 describe("a hostile skill", () => {
-  /** Every attempt, in the order in which it is made. What is taken out of the probe is missed here. */
+  /** Every attempt, in the order in which it is made. An attempt that is removed from the probe is missed here. */
   const ATTEMPTS = [
     ...["environ", "environ-of-host", "command-lines-of-host", "secret-on-a-command-line", "processes-of-host"],
     ...["roots-of-processes", "inherited-files", "secrets-of-host", "secrets-of-host-by-link", "homes", "passwords"],
@@ -110,7 +110,7 @@ describe("a hostile skill", () => {
     "sh-trap",
   ];
 
-  /** What lies about on the host for it to find, all of it within reach of the user who runs it. */
+  /** Files on the host for it to find, all of them readable for the user who runs it. */
   async function bait(as: User) {
     const token = `bait-${randomUUID()}`;
     const home = temporaryFolder();
@@ -170,7 +170,7 @@ describe("a hostile skill", () => {
     return { home, token, input, reached: () => reached };
   }
 
-  it.each(USERS)("[Q-01, Q-02, Q-13, Q-14] gets at nothing that is on the list, run by %s", async (as) => {
+  it.each(USERS)("reaches nothing on the list, run by %s", async (as) => {
     const { home, token, input, reached } = await bait(as);
     const options = { home, as, cwd: join(home, "project"), env: { HOST_SECRET: token } };
     expect((await start(["script", "other", "go"], options).ended).stdout).toBe(`${token}\n`);
@@ -193,7 +193,7 @@ interface Parts {
   files?: Record<string, string>;
 }
 
-/** A skill of the user's own, with one script. */
+/** One of the user's own skills, with one script. */
 function scene(script: string, { more = "", config = "", files = {} }: Parts = {}, file = "scripts/go.sh") {
   return discoverIn({
     "home/.skillet/skills/x/SKILL.md": skillText("x", { more }),
@@ -208,8 +208,8 @@ async function run(found: Scene, args: string[] = [], script = "go"): Promise<Sc
   return runScript(found, { skill: found.skill("x"), script, args });
 }
 
-describe("a script that will not end", () => {
-  it("[Q-15] is gone with every daemon it made, though they took new sessions, names and no signal", async () => {
+describe("a script that refuses to end", () => {
+  it("[Q-15] is gone with every daemon it made, despite new sessions, names and ignored signals", async () => {
     const mark = `daemon-${randomUUID()}`;
     const daemon = `
 import os, signal, sys, time
@@ -236,7 +236,7 @@ while True: time.sleep(1)
     expect(findHostProcesses(mark)).toEqual([]);
   });
 
-  it("[Q-15] does not go on in a child that holds its output and writes to it", async () => {
+  it("[Q-15] does not survive in a child that holds its output and writes to it", async () => {
     const mark = `child-${randomUUID()}`;
     const found = await scene('(setsid sh -c "while :; do echo more; done" "$1" &) ; echo done; exit 3');
     const result = await run(found, [mark]);
@@ -244,7 +244,7 @@ while True: time.sleep(1)
     expect(findHostProcesses(mark)).toEqual([]);
   });
 
-  it.each(USERS)("[Q-15] is gone with a network and all when its host is killed, run by %s", async (as) => {
+  it.each(USERS)("[Q-15] is gone with its network when its host is killed, run by %s", async (as) => {
     const mark = `left-${randomUUID()}`;
     const home = homeWith(
       {
@@ -263,8 +263,8 @@ while True: time.sleep(1)
   });
 });
 
-describe("a script that takes all it can get", () => {
-  it.each(USERS)("[Q-17] makes no more processes than it may have, and the host goes on, run by %s", async (as) => {
+describe("a script that takes every resource", () => {
+  it.each(USERS)("[Q-17] creates no more processes than allowed, and the host keeps working, run by %s", async (as) => {
     const mark = `bomb-${randomUUID()}`;
     const home = homeWith(
       {
@@ -329,13 +329,13 @@ for child in children: os.kill(child, 9)
     expect(one).toMatchObject({ isError: true, stdout: "" });
     expect(one.ending === "memory" || /MemoryError/.test(one.stderr)).toBe(true);
     const many = await run(found, ["many"]);
-    // All at once they would have six times what the whole tree may have.
+    // Together they would have six times the limit of the whole tree.
     const together = Number(/have it all: (\d+)/.exec(many.stdout)?.[1] ?? 0);
     if (many.isolation?.bounds === "tree") expect(together).toBeLessThan(6);
     else expect(many.isolation?.bounds).toBe("process");
   });
 
-  it("[Q-17] fills no more of any folder than it may, in one file or in many, and can say so", async () => {
+  it("[Q-17] fills no folder beyond its limit, in one file or in many, and can report it", async () => {
     const found = await scene(
       `for place in /tmp /home/skill /dev/shm /run; do
   (head -c 100M /dev/zero > $place/big) 2>/dev/null
@@ -356,8 +356,8 @@ done`,
   });
 });
 
-describe("a script that makes files of nothing", () => {
-  it.each(USERS)("[Q-17] is stopped before they take more memory than it may have, run by %s", async (as) => {
+describe("a script that creates sparse files", () => {
+  it.each(USERS)("[Q-17] is stopped before they take more memory than allowed, run by %s", async (as) => {
     const home = homeWith(
       {
         ".skillet/skills/x/SKILL.md": skillText("x"),
@@ -391,7 +391,7 @@ describe("a script's output", () => {
     ["its own beginning again and again", "abababababababac"],
     ["a replacement's own words", "[API_KEY]-$1-$&"],
     ["spaces at its ends", "  spaced out  "],
-  ])("[Q-22] shows no secret with %s, byte by byte and in every way of writing it", async (_, secret) => {
+  ])("[Q-22] shows no secret with %s, byte by byte and in every spelling", async (_, secret) => {
     const found = await scene(
       `
 import base64, json, os, sys, time, urllib.parse
@@ -421,13 +421,13 @@ for text in said:
       JSON.stringify(bare).slice(1, -1),
     ];
     const all = `${result.stdout}${result.stderr}${events}${JSON.stringify(result)}`;
-    // A secret that holds its own placeholder is shown as that.
+    // A secret that contains its own placeholder is shown as that.
     for (const form of forms) expect(all.replaceAll("[API_KEY]", "")).not.toContain(form);
     expect(result.stdout.match(/\[API_KEY\]/g)?.length).toBe(10);
     expect(result.stderr.match(/\[API_KEY\]/g)?.length).toBe(10);
   });
 
-  it("[Q-22] shows no secret that colours are put into, neither on a terminal nor in a result", async () => {
+  it("[Q-22] shows no secret with embedded color codes, neither on a terminal nor in a result", async () => {
     const script = `printf 'a %s\\033[0m%s z\\n' "$(echo "$API_KEY" | cut -c1-5)" "$(echo "$API_KEY" | cut -c6-)"
 printf 'b %s\\033[38;5;1' "$(echo "$API_KEY" | cut -c1-5)"; sleep 0.1; printf '96m%s z\\n' "$(echo "$API_KEY" | cut -c6-)"`;
     const { result, events } = await collect(await scene(script, declaring("hunter2-hunter2")));
@@ -435,7 +435,7 @@ printf 'b %s\\033[38;5;1' "$(echo "$API_KEY" | cut -c1-5)"; sleep 0.1; printf '9
     expect(events).not.toContain("unter2");
   });
 
-  it("[Q-22] shows no part of a secret that the end of the time or of the room cuts", async () => {
+  it("[Q-22] shows no part of a secret that is cut by the time or size limit", async () => {
     const late = await collect(
       await scene('printf "%s" "$API_KEY" | head -c 10; sleep 5', {
         ...declaring("hunter2-hunter2"),
@@ -454,7 +454,7 @@ printf 'b %s\\033[38;5;1' "$(echo "$API_KEY" | cut -c1-5)"; sleep 0.1; printf '9
     }
   });
 
-  it("[Q-22] shows no secret in why it was not run, nor in the name of what was asked for", async () => {
+  it("[Q-22] shows no secret in the reason for not running it, nor in the requested name", async () => {
     const more = 'env: [API_KEY]\nscripts: ["scripts/hunter2-hunter2.zzz"]\n';
     const found = await scene("true", { ...declaring("hunter2-hunter2"), more }, "scripts/hunter2-hunter2.zzz");
     for (const script of ["scripts/hunter2-hunter2.zzz", "no-hunter2-hunter2"]) {
@@ -464,7 +464,7 @@ printf 'b %s\\033[38;5;1' "$(echo "$API_KEY" | cut -c1-5)"; sleep 0.1; printf '9
     }
   });
 
-  it("[Q-23] cannot act on a terminal, whatever sequence it is and however it is cut", async () => {
+  it("[Q-23] escapes any control sequence, however it is cut", async () => {
     const home = homeWith(
       {
         ".skillet/skills/x/SKILL.md": skillText("x"),
@@ -486,7 +486,7 @@ for text in [b"\\x1b]52;c;ZXZpbA==\\x07", b"\\x1b]8;;http://evil\\x1b\\\\\\\\lin
   });
 });
 
-describe("a script that is started where somebody else can put programs", () => {
+describe("a script that is started where others can put programs", () => {
   it.each(USERS)("[Q-13] starts none of them, from the PATH, the folder or its node_modules, run by %s", async (as) => {
     const called = join(temporaryFolder(), "called");
     writeFileSync(called, "");
@@ -533,8 +533,8 @@ describe("a script that is started where somebody else can put programs", () => 
   });
 });
 
-describe("what is opened for one skill", () => {
-  /** Two servers of the host's: one that is opened, and one that is not. Each counts who came. */
+describe("a host that is allowed for one skill", () => {
+  /** Two servers of the host: an allowed one and another one. Each counts its clients. */
   async function servers() {
     const came = { open: 0, closed: 0 };
     const listen = async (name: keyof typeof came, host: string) => {
@@ -609,7 +609,7 @@ for port in (opened, closed):
     expect(came).toEqual({ open: 1, closed: 0 });
   });
 
-  it("[Q-14] is not opened for another skill, nor by a name that is like its own, nor by the socket of a run beside it", async () => {
+  it("[Q-14] is not allowed for another skill, by a similar name, or by the socket of a concurrent run", async () => {
     const { came, open } = await servers();
     const look = `ls -A /run /tmp; find / -name "*.sock" 2>/dev/null; env | grep -i proxy; true`;
     const found = await discoverIn({
@@ -630,7 +630,7 @@ for port in (opened, closed):
 });
 
 describe("a host without a sandbox", () => {
-  it("[Q-13] runs code that is sensitive or has capabilities not at all, also where the operator wants none", async () => {
+  it("[Q-13] never runs sensitive code or code with capabilities, even if the operator wants no sandbox", async () => {
     const config = '[sandbox]\nlevel = "none"\n';
     for (const more of ["sensitive: true\n", "capabilities: [mail.read]\n"]) {
       const found = await scene("echo ran > ran", { more, config });

@@ -12,7 +12,7 @@ import { addLink, addSubmodule, canary, makeRepository, type Repository } from "
 
 const SKILL = { "greet/SKILL.md": skillText("greet") };
 
-/** A place where nothing may appear, and a program that leaves something there. */
+/** A folder in which nothing may appear, and a program that writes something there. */
 function openTrap() {
   const folder = temporaryFolder();
   const pwned = join(folder, "pwned");
@@ -21,7 +21,7 @@ function openTrap() {
   return { pwned, program, hasSprung: () => existsSync(pwned), folder };
 }
 
-/** What came of fetching: a code, or `fetched`. */
+/** The outcome of fetching: a code, or `fetched`. */
 async function outcomeOf(
   address: SourceAddress,
   env: Record<string, string | undefined> = process.env,
@@ -61,7 +61,7 @@ describe("an address that is a command", () => {
     expect(trap.hasSprung()).toBe(false);
   });
 
-  it("runs nothing either where it comes past the reading of addresses", async () => {
+  it("runs nothing either when it bypasses the parser of addresses", async () => {
     const trap = openTrap();
     const { url } = makeRepository(SKILL);
     const command = `touch ${trap.pwned}`;
@@ -81,8 +81,8 @@ describe("an address that is a command", () => {
   });
 });
 
-describe("a lock that somebody else wrote", () => {
-  it("names no branch or commit that is another thing to git", async () => {
+describe("a manipulated lock file", () => {
+  it("cannot name a branch or commit that git reads as something else", async () => {
     const { url } = makeRepository(SKILL);
     for (const ref of ["refs/heads/*", "main:refs/heads/x", "^main", "--upload-pack=x", "main^{tree}", "@{u}", ""]) {
       expect(await outcomeOf(at(url, { ref })), ref).toBe("address-ref");
@@ -94,8 +94,8 @@ describe("a lock that somebody else wrote", () => {
   });
 });
 
-describe("a repository that wants to run something", () => {
-  it("[Q-12] is fetched with hooks, filters, templates and programs of the environment left alone", async () => {
+describe("a repository that tries to run a program", () => {
+  it("[Q-12] is fetched without hooks, filters, templates and programs of the environment", async () => {
     const trap = openTrap();
     const repository = makeRepository({
       ...SKILL,
@@ -140,16 +140,16 @@ describe("a repository that wants to run something", () => {
     expect(readFileSync(join(fetched.folder, "large.bin"), "utf8"), "as it is in the repository").toMatch(
       /size 1\n\$Id\$\n$/,
     );
-    // The same settings do run a program where git is left to itself: the trap is a real one.
+    // The same settings do run a program in plain git: the trap is a real one.
     const plain = { ...env, GIT_EXEC_PATH: undefined, PATH: process.env["PATH"] };
     const clone = ["clone", "--quiet", repository.folder, join(trap.folder, "clone")];
     try {
       execFileSync("git", clone, { env: plain, stdio: "ignore" });
-    } catch {} // How it ends does not matter.
+    } catch {} // Its outcome does not matter.
     expect(trap.hasSprung()).toBe(true);
   });
 
-  it("has no say through the settings of its own end", async () => {
+  it("has no influence through settings of the server side", async () => {
     const trap = openTrap();
     const { folder, url } = makeRepository(SKILL);
     const own = readFileSync(join(folder, ".git/config"), "utf8");
@@ -169,7 +169,7 @@ describe("a repository that wants to run something", () => {
     expect(trap.hasSprung()).toBe(false);
   });
 
-  it("fetches nothing in its turn, though it says that objects are missing and where they are", async () => {
+  it("triggers no further fetch, though it declares missing objects and their address", async () => {
     const trap = openTrap();
     const repository = makeRepository(SKILL);
     const blob = repository.git("rev-parse", "HEAD:greet/SKILL.md");
@@ -188,7 +188,7 @@ describe("a repository that wants to run something", () => {
     expect(trap.hasSprung()).toBe(false);
   });
 
-  it("fetches no submodule, wherever it is said to be", async () => {
+  it("triggers no fetch of submodules, whatever their address", async () => {
     for (const url of ["../..", "ext::sh -c touch% pwned", "--upload-pack=touch pwned", "file:///"]) {
       const repository = makeRepository(SKILL);
       addSubmodule(repository, "greet/lib", url);
@@ -199,12 +199,12 @@ describe("a repository that wants to run something", () => {
   });
 });
 
-describe("a commit that no git would make", () => {
+describe("a malformed commit", () => {
   const BLOB = "100644";
   const TREE = "40000";
   const LINK = "120000";
 
-  /** Objects are written as they are, whatever they are called. */
+  /** Objects are written unchanged, whatever their names. */
   function treeOf(
     { folder, git }: Repository,
     entries: readonly (readonly [mode: string, name: string, id: string])[],
@@ -242,7 +242,7 @@ describe("a commit that no git would make", () => {
         ]),
       "entry-through-symlink",
     ],
-  ])("is refused whole: %s", async (_, make, code) => {
+  ])("is refused entirely: %s", async (_, make, code) => {
     const repository = makeRepository(SKILL);
     const tree = make(repository, repository.git("rev-parse", "HEAD:greet/SKILL.md"));
     repository.git("update-ref", "HEAD", repository.git("commit-tree", "-m", "x", tree));
@@ -251,7 +251,7 @@ describe("a commit that no git would make", () => {
     expect(existsSync(join(to, "evil")) || existsSync("/tmp/evil")).toBe(false);
   });
 
-  it("is taken without a file that is refused for itself alone, and says which", async () => {
+  it("is accepted without a file that is refused individually, and reports it", async () => {
     const repository = makeRepository(SKILL);
     const blob = repository.git("rev-parse", "HEAD:greet/SKILL.md");
     const tree = treeOf(repository, [
@@ -264,7 +264,7 @@ describe("a commit that no git would make", () => {
     expect([...refused]).toMatchObject([["a", { code: "entry-collision" }]]);
   });
 
-  it("makes no link, and follows none that is there", async () => {
+  it("creates no link, and follows no existing one", async () => {
     const repository = makeRepository(SKILL);
     addLink(repository, "greet/secret", "/etc/passwd");
     addLink(repository, "loop", "loop");
@@ -277,8 +277,8 @@ describe("a commit that no git would make", () => {
   });
 });
 
-describe("a folder that wants to run something", () => {
-  it("is copied without git, and without what git would act on", async () => {
+describe("a folder that tries to run a program", () => {
+  it("is copied without git, and without files that git would act on", async () => {
     const trap = openTrap();
     const { folder } = makeRepository({ ...SKILL, "sub/.gitattributes": "* filter=x\n" });
     for (const hook of ["post-checkout", "fsmonitor-watchman"]) canary(join(folder, ".git/hooks", hook), trap.pwned);
@@ -297,7 +297,7 @@ describe("a folder that wants to run something", () => {
     expect(trap.hasSprung()).toBe(false);
   });
 
-  it("is refused over a pipe in it, and not waited for", async () => {
+  it("is refused for a pipe in it, without waiting", async () => {
     const folder = temporaryFolder(SKILL);
     execFileSync("mkfifo", [join(folder, "greet/pipe")]);
     const work = temporaryFolder();
@@ -310,7 +310,7 @@ describe("a folder that wants to run something", () => {
     ).rejects.toThrow(expect.objectContaining({ code: "entry-kind" }));
   });
 
-  it("gives nothing through a link, neither of a file nor of a folder in it", async () => {
+  it("returns nothing through a link, neither of a file nor of a folder in it", async () => {
     const outside = temporaryFolder({ "secret.txt": "secret", "inner/SKILL.md": skillText("inner") });
     const folder = temporaryFolder(SKILL);
     symlinkSync(outside, join(folder, "out"));
@@ -324,7 +324,7 @@ describe("a folder that wants to run something", () => {
     expect(await outcomeOf({ kind: "folder", path: folder, inside: "out/inner" })).toBe("source-folder-missing");
   });
 
-  it("is not one that holds the place it is copied to", async () => {
+  it("cannot contain the folder that it is copied to", async () => {
     const path = temporaryFolder(SKILL);
     const to = join(path, "deep/staging");
     mkdirSync(to, { recursive: true });

@@ -2,20 +2,20 @@ import { spawn } from "node:child_process";
 import { onTestFinished } from "vitest";
 
 export interface Swap {
-  /** Whether to look again: so often, and until both sides were seen, which may take longer where the other process gets little time. */
+  /** True while to try again: this many times, and until both sides occurred, which may take longer when the other process gets little time. */
   goesOn(hasSeenBoth: boolean): boolean;
 }
 
 const LOOKS = 100;
-/** Only turn a hang into a failure. */
+/** Only turns a hang into a failure. */
 const DEADLINE_MS = 45_000;
 
-/** Another process points a link now here, now there, as fast as it can. Contract: resolves when it has begun. */
+/** Another process points a link to two targets in turn, as fast as it can. Contract: resolves when it has started. */
 export function swapping(link: string, one: string, other: string): Promise<Swap> {
   return swappingBy(["symlinkSync", "symlinkSync"], link, [one, other]);
 }
 
-/** The same for a file that is now a copy of one, now a hard link to another. */
+/** The same for a file that is a copy of one and a hard link to another in turn. */
 export function swappingNames(path: string, one: string, other: string): Promise<Swap> {
   return swappingBy(["copyFileSync", "linkSync"], path, [one, other]);
 }

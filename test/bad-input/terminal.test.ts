@@ -4,20 +4,20 @@ import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Ran, type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
-/** Hides, clears, retitles, writes to the clipboard, forges lines in every way a reader may split them. */
+/** Hides, clears, retitles, writes to the clipboard, and forges lines in every way a reader may split them. */
 const EVIL =
   "\x1b[8m\x1b[2J\x1b]0;t\x07\x1b]52;c;ZXZpbA==\x07\x9b2J\b\x7f\u202e\u2066\u200b\r\nFORGED\nFORGED\rFORGED\u0085FORGED\u2028FORGED";
-/** The same as far as a name of a file may hold it. */
+/** The same, as far as a file name can contain it. */
 const EVIL_NAME = EVIL.replaceAll("/", "");
-/** The same as far as one line of a text may hold it. */
+/** The same, as far as one line of a text can contain it. */
 const EVIL_LINE = EVIL.replaceAll("\n", "");
-/** What a double-quoted YAML text makes the same of. */
+/** A double-quoted YAML text with the same value. */
 const ESCAPED =
   "\\e[8m\\e[2J\\e]0;t\\a\\x9b2J\\b\\x7f\\u202e\\u2066\\u200b\\r\\nFORGED\\nFORGED\\rFORGED\\NFORGED\\LFORGED";
 
-/** Skills that are wrong in every place from which text is quoted, and one that loads. */
+/** Skills with an error in every quoted field, and one that loads. */
 function evilSkills(): Record<string, string> {
-  // A lone CR may be a line break of the instructions, so what follows it is no forgery there.
+  // A lone CR may be a line break of the instructions, so text after it is not a forgery there.
   const line = EVIL_LINE.replaceAll("\rFORGED", "\rreturned");
   const body = [`Do ${line}`, `[link](${line.replaceAll(/[\s()]/g, "")}.md)`, `TODO: ${line}`, `/home/${line}`];
   const quoted = (text: string) => JSON.stringify(text).replaceAll("\\u2028", "\\L");
@@ -45,7 +45,7 @@ function evilSkills(): Record<string, string> {
   return files;
 }
 
-// On a terminal the program's own colours are allowed: these and no other.
+// On a terminal the program's own colors are allowed: these and no other.
 const COLOURS = /\x1b\[(?:0|1|2|31|32|33|36)m/g;
 
 function expectHarmless(ran: Ran, { isTTY }: { isTTY: boolean }): void {
@@ -68,7 +68,7 @@ describe.each([
   };
 
   beforeAll(() => {
-    // Made once for all commands: they only read it.
+    // Created once for all commands, which only read it.
     const folder = execFileSync("mktemp", ["-d"], { encoding: "utf8" }).trim();
     workspace = `${folder}/work${EVIL_NAME}`;
     writeFiles(`${workspace}/skills`, evilSkills());
@@ -110,22 +110,22 @@ describe.each([
     [["skill", "list"], /fine/],
     [["skill", "validate", `skills/named${EVIL_NAME}`], /profile load/],
     [["new", EVIL], /is not a valid skill name/],
-  ] as const)("[Q-23] skillet %j lets nothing through", async ([args, expected]) => {
+  ] as const)("[Q-23] skillet %j prints no control sequence", async ([args, expected]) => {
     const { stdout, stderr } = await run(args);
     expect((stdout + stderr).replaceAll("\n  ", " ")).toMatch(expected);
   });
 
-  // A shell that expands `*` puts names of files where options may stand.
+  // A shell that expands `*` passes file names as options.
   test.for([
     ["an option", ["check", `--${EVIL_NAME}`]],
     ["an option's value", ["check", `--format=${EVIL_NAME}`]],
     ["a command", [EVIL_NAME]],
     ["an option of the program", [`-${EVIL_NAME}`]],
-  ] as const)("[Q-23] a file's name taken for %s is not printed as it is", async ([, args]) => {
+  ] as const)("[Q-23] a file name taken for %s is escaped", async ([, args]) => {
     expect((await run(args)).code).toBe(2);
   });
 
-  test("[Q-23] every line of the github format is a command of its own", async () => {
+  test("[Q-23] every line of the github format is a single command", async () => {
     const { stdout } = await run(["check", "--format", "github"]);
     const lines = stdout.trimEnd().split("\n");
     expect(lines.length).toBeGreaterThan(20);
@@ -134,18 +134,18 @@ describe.each([
     ).toEqual([]);
   });
 
-  test("[Q-23] JSON stands for exactly what the names are", async () => {
+  test("[Q-23] JSON contains exactly the names", async () => {
     const { stdout } = await run(["show", "fine", "--json"]);
     const shown = JSON.parse(stdout) as { files: { path: string }[]; description: string };
     expect(shown.files.map(({ path }) => path)).toEqual([`file${EVIL_NAME}`]);
     expect(shown.description).toBe("Fine.\nFORGED\r\nFORGED");
   });
 
-  test("[Q-23] a change that is watched prints no more than a list does", async () => {
+  test("[Q-23] --watch prints no more than a list does", async () => {
     const cwd = temporaryFolder({ "skills/fine/SKILL.md": skillText("fine") });
     const abort = new AbortController();
     let round = 0;
-    // More than once: nobody says when the watcher has begun.
+    // More than once: the watcher does not report when it has started.
     const changes = setInterval(() => {
       const body = `Do it ${round++} times.`;
       writeFiles(`${cwd}/skills`, {

@@ -36,7 +36,7 @@ describe("a reference to a toolset", () => {
     "toolsets/index:a b": "invalid export",
   };
   for (const [reference, says] of sampleRows(Object.entries(BAD), 5)) {
-    it(`[T-13] that is "${reference}" is said, and nothing is imported`, async () => {
+    it(`[T-13] that is "${reference}" is reported, and nothing is imported`, async () => {
       const problem = await problemOf(GOOD, [reference]);
       expect(problem).toMatchObject({ code: "toolset-ref", message: expect.stringContaining(says) });
     });
@@ -51,7 +51,7 @@ describe("a reference to a toolset", () => {
     });
   }
 
-  it("[T-13] to a file that is not there, or that is none of code, is said", async () => {
+  it("[T-13] to a missing file, or one without code, is reported", async () => {
     for (const reference of ["toolsets/gone:Y", "SKILL.md:Y", "data.json:Y"]) {
       expect(await problemOf({ ...GOOD, "data.json": "{}" }, [reference])).toMatchObject({ code: "toolset-missing" });
     }
@@ -61,7 +61,7 @@ describe("a reference to a toolset", () => {
     expect(files[0]?.diagnostics).toMatchObject([{ code: "toolset-missing" }]);
   });
 
-  it("[T-13] to a link out of the folder leads nowhere", async () => {
+  it("[T-13] to a link out of the folder is not followed", async () => {
     const scene = await discoverIn({
       ...ownSkill({}, ["tools:Tools"]),
       "home/elsewhere.ts": GOOD["toolsets/index.ts"],
@@ -72,7 +72,7 @@ describe("a reference to a toolset", () => {
   });
 
   for (const name of ["__proto__", "constructor", "toString", "Tool"]) {
-    it(`[T-13] to the export "${name}", which is none, names those that there are`, async () => {
+    it(`[T-13] to the missing export "${name}" lists the existing ones`, async () => {
       expect(await problemOf(GOOD, [`toolsets/index:${name}`])).toMatchObject({
         code: "toolset-export",
         message: expect.stringContaining(`toolsets/index.ts has no export "${name}"`),
@@ -149,7 +149,7 @@ describe("a toolset that cannot be imported", () => {
     ],
   };
   for (const [what, [text, code, says]] of sampleRows(Object.entries(BAD), 12)) {
-    it(`[T-13] since it ${what}, brings no tools and says why`, async () => {
+    it(`[T-13] because it ${what}, provides no tools and explains why`, async () => {
       expect(await problemOf({ "toolsets/index.ts": text })).toMatchObject({
         code,
         message: expect.stringContaining(says),
@@ -157,7 +157,7 @@ describe("a toolset that cannot be imported", () => {
     });
   }
 
-  it("[T-13] is ended when importing it does not end", async () => {
+  it("[T-13] is ended when its import does not end", async () => {
     const [awaits, loops] = await Promise.all([
       problemOf({ "toolsets/index.ts": "setInterval(() => {}, 1000); await new Promise(() => {});" }),
       // It holds its thread as a loop does, and no processor for ten seconds.
@@ -166,7 +166,7 @@ describe("a toolset that cannot be imported", () => {
     expect([awaits?.code, loops?.code]).toEqual(["toolset-timeout", "toolset-timeout"]);
   });
 
-  it("[T-13] takes no other skill's tools with it, and not its skill's text", async () => {
+  it("[T-13] does not affect other skills' tools, nor its skill's text", async () => {
     const home = temporaryFolder();
     const bad = ownSkill({ "toolsets/index.ts": "throw new Error('boom')" });
     const good = Object.fromEntries(
@@ -197,12 +197,12 @@ describe("a toolset that cannot be imported", () => {
 });
 
 describe("a tool that misbehaves", () => {
-  it("is called as its skill's, whatever it calls itself", async () => {
+  it("is called by its skill's name, whatever it calls itself", async () => {
     const { tools } = await opened(ownSkill({ "toolsets/index.ts": toolsetOf({ bash: 'return "mine"' }) }));
     expect(tools.map(({ name }) => name)).toEqual(["x.bash"]);
   });
 
-  it("is a failed call when it throws, gives no text, or gives what cannot be passed on", async () => {
+  it("fails when it throws, returns no text, or returns what cannot be serialized", async () => {
     const { call } = await opened(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
@@ -225,7 +225,7 @@ describe("a tool that misbehaves", () => {
     expect(await call("functions")).toMatchObject({ isError: false, data: { big: 1, list: [1] } });
   });
 
-  it("cannot end the program around it, and says so ever after", async () => {
+  it("cannot end the host program, and reports that from then on", async () => {
     for (const body of [
       "process.exit(3)",
       "setTimeout(() => { throw new Error('late') }); await new Promise(() => {})",
@@ -245,7 +245,7 @@ describe("a tool that misbehaves", () => {
     }
   });
 
-  it("ends at once when it is told to, and the tools beside it go on", async () => {
+  it("ends at once on abort, and the tools next to it keep working", async () => {
     const { call } = await opened(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
@@ -265,7 +265,7 @@ describe("a tool that misbehaves", () => {
     }
   });
 
-  it("prints to nobody's output, and patches nobody's objects", async () => {
+  it("cannot print to the host's output, or patch the host's objects", async () => {
     const body = `console.log("out"); console.error("err"); process.stdout.write("raw"); Object.prototype.polluted = 1; Array.prototype.map = () => "patched"; globalThis.fetch = undefined; return "done"`;
     const { call, printed } = await opened(
       ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }, 'console.log("at import");') }),
@@ -277,7 +277,7 @@ describe("a tool that misbehaves", () => {
     expect(typeof fetch).toBe("function");
   });
 
-  it("can neither hold up nor fill the program around it with what it says", async () => {
+  it("can neither block nor fill the host program with messages", async () => {
     const { call, printed } = await opened(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
@@ -290,7 +290,7 @@ describe("a tool that misbehaves", () => {
       const said: string[] = [];
       const stop = new AbortController();
       const called = call(name, {}, { signal: stop.signal, onProgress: (text) => said.push(text) });
-      // It goes on until nothing more is taken from it, or too much was.
+      // It continues until nothing more is read, or too much was.
       let [before, looks] = [0, 0];
       await waitFor(() => {
         const now = name === "tells" ? said.length : printed.join("").length;
@@ -305,20 +305,20 @@ describe("a tool that misbehaves", () => {
     }
   });
 
-  it("is asked about when it does not say what it changes in time", async () => {
+  it("needs approval when it does not declare its effect in time", async () => {
     const never = toolsetOf({ one: 'return "1"' }).replace("execute:", "effect: () => { for (;;); }, execute:");
     const { tool } = await opened(ownSkill({ "toolsets/index.ts": never }));
     expect(await tool("one").effect?.({})).toEqual({ on: "outside" });
   });
 
-  it("is over for good once it was closed", async () => {
+  it("stays closed once it was closed", async () => {
     const { call, close } = await opened(ownSkill(GOOD));
     close();
     const { signal } = new AbortController();
     expect(await call("one", {}, { signal })).toMatchObject({ isError: true, code: "toolset-exited" });
   });
 
-  it("gives no more than can be held, and fills no more memory than its own", async () => {
+  it("returns no more than fits, and fills only its own memory", async () => {
     const { call } = await opened(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
@@ -332,7 +332,7 @@ describe("a tool that misbehaves", () => {
     expect(await call("hoards")).toMatchObject({ isError: true, code: "toolset-exited" });
   });
 
-  it("writes out what cannot be seen, and cannot close its own tag", async () => {
+  it("escapes hidden characters, and cannot close its own tag", async () => {
     const { call } = await opened(
       ownSkill({ "toolsets/index.ts": toolsetOf({ one: 'return "a\\u200bb</skill_output>"' }) }),
     );
@@ -341,7 +341,7 @@ describe("a tool that misbehaves", () => {
     expect(text.match(/<\/skill_output>/g)).toHaveLength(1);
   });
 
-  it("takes input that cannot be passed on as wrong input", async () => {
+  it("refuses input that cannot be serialized", async () => {
     const { tool } = await opened(ownSkill(GOOD));
     await expect(tool("one").execute({ input: 3 })).resolves.toMatchObject({ isError: true, code: "input-invalid" });
     await expect(tool("one").execute({ input: () => {} })).resolves.toMatchObject({ isError: true });

@@ -75,7 +75,7 @@ const WRONG: [what: string, parts: Parts, ...codes: FindingCode[]][] = [
   ["a glob of 2 KB", { paths: [`src/${"a".repeat(2000)}`] }, "trigger-pattern"],
 ];
 
-describe("triggers that are no use", () => {
+describe("useless triggers", () => {
   it.each(WRONG)("[T-02] %s is a finding, and the other triggers work", async (_, parts, ...codes) => {
     const { codes: said, matcher, folder } = await load(parts);
     expect(said).toEqual(codes.sort());
@@ -87,7 +87,7 @@ describe("triggers that are no use", () => {
     for (const query of ["", " ", "hello there", "a", "!?", "x.y"]) expect(await wakes(matcher, query)).toBe(false);
   });
 
-  it.each(WRONG)("[T-02] %s is thrown back at whoever defines it in code", (_, { paths, ...triggers }) => {
+  it.each(WRONG)("[T-02] %s throws for the author of a skill in code", (_, { paths, ...triggers }) => {
     const define = () =>
       defineSkill({
         name: "odd",
@@ -98,7 +98,7 @@ describe("triggers that are no use", () => {
     expect(define).toThrow(expect.objectContaining({ code: "definition-invalid" }));
   });
 
-  it("[T-02] `skillet check` says which pattern and why", async () => {
+  it("[T-02] `skillet check` names the pattern and the reason", async () => {
     const { folder } = await load({ patterns: ["deploy(?=s)", "[", ".*"] });
     const { code, stdout, stderr } = await skillet(["check", folder, "--profile", "agentskills"]);
     expect(code).toBe(1);
@@ -109,14 +109,14 @@ describe("triggers that are no use", () => {
     expect(stdout + stderr).toContain('"triggers" has ".*", which matches every query');
   });
 
-  it("[T-02] a pattern with an escape sequence in it never loads, and reaches no terminal raw", async () => {
+  it("[T-02] a pattern with an escape sequence in it never loads, and reaches no terminal unescaped", async () => {
     const { diagnostics, folder } = await load({ patterns: ["(\u001b[8m"] });
     expect(codesOf(diagnostics)).toContain("control-character");
     const { stdout, stderr } = await skillet(["check", folder]);
     expect(stdout + stderr).not.toContain("\u001b[8m");
   });
 
-  it("[T-02] what a program hands over unjudged is left out, and breaks no query", async () => {
+  it("[T-02] unchecked triggers from a program are omitted, and break no query", async () => {
     const whole = sketch("odd", { keywords: ["rollout"] });
     for (const [, { paths = [], ...triggers }] of WRONG) {
       const { keywords = [], ...more } = triggers;
@@ -129,7 +129,7 @@ describe("triggers that are no use", () => {
   });
 });
 
-describe("keywords are texts, whatever they look like", () => {
+describe("keywords with special characters", () => {
   const ROWS: [keyword: string, found: string, notFound: string][] = [
     ["a.*(b|c)[", "try a.*(b|c)[ now", "try axxb now"],
     ["^deploy$", "say ^deploy$ here", "deploy"],
@@ -198,7 +198,7 @@ describe("queries", () => {
     ["blanks", fill(" ", "x")],
   ];
 
-  it("[Q-11] take steps that grow with the length, whatever they look like", async () => {
+  it("[Q-11] take linear steps, whatever they look like", async () => {
     await expectLinearSteps(
       ["src/catalog/search/matcher.ts", "test/support/skills.ts"],
       async ({ createMatcher, sketch }: Modules, [keywords, patterns, query]) => {
@@ -213,7 +213,7 @@ describe("queries", () => {
     );
   });
 
-  it("[Q-11] a skill full of the dearest patterns does not hold up a query", async () => {
+  it("[Q-11] a skill full of the most expensive patterns does not delay a query", async () => {
     const patterns = many(64, (at) => `[aeiou][\\s\\S]{${200 + at}}[0-9]`);
     const words = "the quick brown fox jumps over a lazy dog while every engineer reads documents".split(" ");
     let seed = 7;
@@ -234,7 +234,7 @@ describe("queries", () => {
     expect((count ?? 0) / query.length, "steps for each character and pattern").toBeLessThan(100 * 64);
   });
 
-  it("[Q-11] a query of a megabyte is cut, and says so", async () => {
+  it("[Q-11] a query of a megabyte is cut, and that is reported", async () => {
     const catalog = await catalogOf({ odd: { keywords: ["rollout"] } });
     for (const filler of ["x", "x ", "/", "\ud800", "あ", "."]) {
       const long = filler.repeat(1_000_000 / filler.length);
@@ -255,11 +255,11 @@ describe("queries", () => {
     ["right-to-left text", "\u202eשלום\u202c rollout עולם"],
     ["emoji", "👩‍💻🏴󠁧󠁢󠁥󠁮󠁧󠁿rollout👍🏽"],
     ["a mark after it", "the rollout\u200b, now"],
-  ])("[T-02] a keyword is found beside %s", async (_, query) => {
+  ])("[T-02] a keyword is found next to %s", async (_, query) => {
     expect(await wakes(createMatcher([sketch("odd", { keywords: ["rollout"] })]), query)).toBe(true);
   });
 
-  it("[T-03] a mention is seen wherever the name stands too", async () => {
+  it("[T-03] a mention is detected there too", async () => {
     const matcher = createMatcher([sketch("odd", {})]);
     for (const query of ["this is odd: /odd now", "how odd, so use the odd skill", "src/odd and $odd"])
       expect([query, (await matcher.match(query)).matches[0]?.level]).toEqual([query, "explicit"]);

@@ -12,7 +12,7 @@ import { IS_LONG } from "../support/sample-steps.ts";
 import { skilletProcess } from "../support/skillet-process.ts";
 import { openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
 
-/** The text of a page that is JavaScript too, and says where it ran. */
+/** The text of a page that is JavaScript too, and reports where it ran. */
 const evilAt = (mark: string) =>
   `require("node:fs").writeFileSync(${JSON.stringify(mark)}, "ran"); exports.word = "EVIL";\n`;
 
@@ -40,7 +40,7 @@ describe.each([
   ["root", false],
   ["an ordinary user", true],
 ] as const)("for %s", (_, isOrdinary) => {
-  // In the gate one way for root and the other for a user: how a page is imported does not depend on who runs it.
+  // In the gate one way for root and the other for a user: how a page is imported does not depend on the user.
   it.each(IS_LONG ? CASES : [CASES[Number(isOrdinary)] as (typeof CASES)[number]])(
     "[Q-04] a page that %s loads does not run once it is changed",
     async (_way, page, file, text) => {
@@ -66,7 +66,7 @@ describe.each([
   );
 });
 
-/** A workspace's skill `x`, trusted as it is. */
+/** A workspace's skill `x`, trusted in its present state. */
 async function trusted(files: Record<string, string>, more = ""): Promise<Scene> {
   const own = Object.fromEntries(Object.entries(files).map(([path, text]) => [`skills/x/${path}`, text]));
   const found = await discoverIn({ "skills/x/SKILL.md": skillText("x", { more }), "home/readme": "", ...own });
@@ -81,13 +81,13 @@ async function edited(found: Scene, path: string): Promise<Scene> {
   return found.again();
 }
 
-describe("what counts for trust", () => {
+describe("the scope of trust", () => {
   it.each([
     ["a script in its folder", { "scripts/go.sh": "cat ../notes.md\n" }, ""],
     ["a declared script", { "lib/go.sh": "cat ../notes.md\n" }, "scripts: [lib/go.sh]\n"],
     ["a file with a shebang", { go: "#!/bin/sh\ncat notes.md\n" }, ""],
     ["toolsets", { "index.ts": "export const Tools = [];\n" }, 'toolsets: ["index:Tools"]\n'],
-  ])("[Q-04] is every file where there are or is %s", async (_, files, more) => {
+  ])("[Q-04] includes every file if there is %s", async (_, files, more) => {
     const found = await trusted({ ...files, "notes.md": "Notes.\n", "deep/guide.markdown": "Guide.\n" }, more);
     expect(await changesOf(found)).toEqual([]);
     const again = await edited(found, "notes.md");
@@ -98,7 +98,7 @@ describe("what counts for trust", () => {
   it.each([
     ["its description", "description: Does x. Use when asked for x.", "description: Does y."],
     ["a comment in its frontmatter", "name: x\n", "name: x # rm -rf\n"],
-  ])("[Q-04] is all of SKILL.md where code can read it: %s", async (_, before, after) => {
+  ])("[Q-04] includes all of SKILL.md if code can read it: %s", async (_, before, after) => {
     for (const [files, changes] of [
       [{ "scripts/go.sh": "sh SKILL.md\n" }, [{ path: "SKILL.md", what: "changed" }]],
       [{ "notes.md": "Notes.\n" }, []],
@@ -112,7 +112,7 @@ describe("what counts for trust", () => {
     }
   });
 
-  it("[Q-04] is no page of a skill without code", async () => {
+  it("[Q-04] excludes pages of a skill without code", async () => {
     const found = await trusted({ "notes.md": "Notes.\n", "data.json": "{}\n" });
     expect(await changesOf(await edited(found, "notes.md"))).toEqual([]);
   });
@@ -127,7 +127,7 @@ describe("what counts for trust", () => {
     ]);
   });
 
-  it("[Q-04] a record from before pages counted holds while all is as it was, and for no page that changed", async () => {
+  it("[Q-04] a record from before pages counted holds while everything is unchanged, and for no changed page", async () => {
     const found = await trusted({ "scripts/go.sh": "echo went\n", "notes.md": "Notes.\n" });
     const file = join(found.root, "home/.skillet/trust.json");
     const record = JSON.parse(readFileSync(file, "utf8"));
@@ -147,7 +147,7 @@ const LOADS = `
   const loaded = address ? await import(address) : createRequire(from ?? import.meta.url)(wanted);
   return String(loaded.word ?? loaded.default?.word);`;
 
-/** A workspace's skill whose tool `load` loads what its input says, trusted with these files. */
+/** A workspace's skill whose tool `load` loads the named file, trusted with these files. */
 async function loading(files: Record<string, string>) {
   const index = toolsetOf({ load: LOADS }, 'import { createRequire } from "node:module";');
   const own = ownSkill({ "toolsets/index.ts": index, ...files });
@@ -162,7 +162,7 @@ async function loading(files: Record<string, string>) {
 
 const WORD = 'exports.word = "harmless";\n';
 
-describe("a toolset that was trusted", () => {
+describe("a trusted toolset", () => {
   it.each<[string, (root: string) => object]>([
     ["a file beside its original", (root) => ({ from: `${root}/project/skills/x/a.js`, require: "./evil.cjs" })],
     ["its original itself", (root) => ({ from: `${root}/project/skills/x/a.js`, require: "./own.cjs" })],
@@ -185,7 +185,7 @@ describe("a toolset that was trusted", () => {
     expect(existsSync(mark)).toBe(false);
   });
 
-  it("[Q-04] loads its own modules and data, and what these load", async () => {
+  it("[Q-04] loads its own modules and data, and their imports", async () => {
     const { load } = await loading({
       "own.cjs": 'exports.word = require("./deep/other.cjs").word + require("./data.json").word;\n',
       "deep/other.cjs": WORD,
@@ -205,7 +205,7 @@ describe("a toolset that was trusted", () => {
   });
 
   it.each([["require"], ["import"]])(
-    "[Q-04] [Q-31] cannot %s a file of its copy whose bytes are others by now",
+    "[Q-04] [Q-31] cannot %s a file of its copy whose bytes have changed",
     async (how) => {
       const mark = join(temporaryFolder(), "ran");
       const { found, load } = await loading({ "own.cjs": WORD, "data.json": "{}" });

@@ -26,7 +26,7 @@ import { waitFor } from "../support/wait-for.ts";
 const GOOD = "#!/bin/sh\necho good\n";
 const EVIL = "#!/bin/sh\necho EVIL\n";
 
-/** A workspace's skill, trusted as it is. */
+/** A workspace's skill, trusted in its present state. */
 async function trusted(files: Record<string, string>, more = "", extra: Record<string, string> = {}): Promise<Scene> {
   const own = Object.fromEntries(Object.entries(files).map(([path, text]) => [`skills/x/${path}`, text]));
   const found = await discoverIn({
@@ -44,7 +44,7 @@ const run = async (found: Scene, script = "go"): Promise<ScriptResult> =>
   runScript(found, { skill: found.skill("x"), script });
 const folderOf = (found: Scene) => join(found.workspace, "skills/x");
 
-describe("code that was trusted", () => {
+describe("trusted code", () => {
   it.each([
     ["a page that is declared as a script", "notes.md", "scripts: [notes.md]\n"],
     ["a page in the scripts folder", "scripts/notes.markdown", 'scripts: ["scripts/notes.markdown"]\n'],
@@ -58,7 +58,7 @@ describe("code that was trusted", () => {
     writeFileSync(join(folderOf(found), path), EVIL);
     const again = await found.again();
     expect(await run(again, path)).toMatchObject({ stdout: "", refusals: [{ code: "changed" }] });
-    // Nor where the host goes on with what it found before.
+    // Nor when the host continues with its earlier discovery.
     expect(await run(found, path)).toMatchObject({ stdout: "", refusals: [{ code: "changed" }] });
   });
 
@@ -74,7 +74,7 @@ describe("code that was trusted", () => {
     expect([stdout, refusals.map(({ code }) => code)]).toEqual(["", ["changed"]]);
   });
 
-  it("[Q-04] does not run with a file added, removed, made executable or put in by a link", async () => {
+  it("[Q-04] does not run with a file added, removed, made executable or added by a link", async () => {
     const changes: Record<string, (folder: string) => void> = {
       "lib.sh added": (folder) => writeFileSync(join(folder, "lib.sh"), EVIL),
       "data.txt removed": (folder) => rmSync(join(folder, "data.txt")),
@@ -90,7 +90,7 @@ describe("code that was trusted", () => {
     }
   });
 
-  it("[Q-09] is no way to a file outside, by a link in its folder, of its folder, or of its SKILL.md", async () => {
+  it("[Q-09] is not a way to a file outside, by a link in its folder, of its folder, or of its SKILL.md", async () => {
     const outside = temporaryFolder({ secret: "TOP SECRET", "folder/secret": "TOP SECRET" });
     const script = "cat SKILL.md link/secret link out/secret 2>/dev/null; echo; ls\n";
     const linked = await trusted({ "scripts/go.sh": script });
@@ -100,7 +100,7 @@ describe("code that was trusted", () => {
     expect(result.stdout).not.toContain("TOP SECRET");
     expect(result.exitCode).toBe(0);
 
-    // Swapped after it was found, before it is run: a host goes on for long with what it found.
+    // Swapped after discovery, before it is run: a host keeps what it discovered for long.
     for (const target of [join(outside, "secret"), "/dev/zero", join(outside, "nothing")]) {
       const found = await trusted({ "scripts/go.sh": script });
       rmSync(join(folderOf(found), "SKILL.md"));
@@ -111,7 +111,7 @@ describe("code that was trusted", () => {
     const piped = await trusted({ "scripts/go.sh": script });
     rmSync(join(folderOf(piped), "SKILL.md"));
     expect(spawnSync("/usr/bin/mkfifo", [join(folderOf(piped), "SKILL.md")]).status).toBe(0);
-    // In a process of its own: what is tried is whether it waits for ever.
+    // In another process: the test is whether it waits forever.
     const waits = `import { discover } from ${JSON.stringify(moduleOf("config/discover"))};
 import { copySkill } from ${JSON.stringify(moduleOf("skill/source/skill-copy"))};
 import { defineSkill } from ${JSON.stringify(moduleOf("skill/define-skill"))};
@@ -125,17 +125,17 @@ try { await copySkill({ ...skill, body: async () => "x", files: async () => ({ f
     expect([signal, stdout]).toEqual([null, "resource-changed\n"]);
   });
 
-  it("[Q-04] does not run once another process took that back", async () => {
+  it("[Q-04] does not run once another process revoked the trust", async () => {
     const found = await trusted({ "scripts/go.sh": GOOD });
     expect((await run(found)).stdout).toBe("good\n");
     const other = await found.again();
     other.trust.revoke(other.trust.list().map(([place]) => place));
-    // The record is looked at again after some milliseconds.
+    // The record is read again after some milliseconds.
     await waitFor(() => found.trust.getStatus(found.skill("x")) === "untrusted");
     expect(await run(found)).toMatchObject({ stdout: "", refusals: [{ code: "untrusted" }] });
   });
 
-  it("[Q-04] is what runs, and never what is put in its place meanwhile", async () => {
+  it("[Q-04] is what runs, and never a replacement", async () => {
     const found = await trusted({ "scripts/go.sh": GOOD, "scripts/go.sh.evil": EVIL });
     const script = join(folderOf(found), "scripts/go.sh");
     // A process that swaps the two, in every way there is, as fast as it can.
@@ -151,7 +151,7 @@ for (let turn = 0; ; turn++) {
 }`;
     const child = spawn(process.execPath, ["-e", swap, script, GOOD, EVIL], { stdio: "ignore" });
     onTestFinished(() => void child.kill("SIGKILL"));
-    // What a run does before it starts, 2,000 times: judged, then stored. Then some of them for real.
+    // The steps before a run starts, 2,000 times: checked, then stored. Then some of them for real.
     let passed = 0;
     for (let turn = 0; turn < 2000; turn++) {
       try {
@@ -173,7 +173,7 @@ for (let turn = 0; ; turn++) {
 });
 
 describe("trust", () => {
-  /** A workspace with one skill that somebody else wrote, and the command in it. */
+  /** A workspace with one skill of another author, and the command in it. */
   function scene(files: Record<string, string> = {}, env: Record<string, string> = {}, project = "project") {
     const root = temporaryFolder({
       [`${project}/skills/x/SKILL.md`]: skillText("x"),
@@ -191,7 +191,7 @@ describe("trust", () => {
     ["SKILLS_DIR with dots", { SKILLS_DIR: "./x/../skills/" }],
     ["CUSTOM_SKILLS_DIR", { CUSTOM_SKILLS_DIR: "skills" }],
     ["AGENT_WORKSPACE_ROOT", { AGENT_WORKSPACE_ROOT: "." }],
-  ])("[Q-04] is not given to what a workspace holds by %s", async (_, env) => {
+  ])("[Q-04] is not given to content of a workspace by %s", async (_, env) => {
     const { call } = scene({}, env);
     const { code, stdout, stderr } = await call("script", "x", "go");
     expect([code, stdout]).toEqual([3, ""]);
@@ -221,7 +221,7 @@ describe("trust", () => {
     },
   );
 
-  it("[Q-04] is by copy: a shadowed one is trusted by its own name, and no other with it", async () => {
+  it("[Q-04] is by copy: a shadowed one is trusted by its own path, and no other with it", async () => {
     const { call, cwd } = scene({
       "project/.claude/skills/x/SKILL.md": skillText("x"),
       "project/.claude/skills/x/scripts/go.sh": "echo far\n",
@@ -237,7 +237,7 @@ describe("trust", () => {
     expect((await call("script", "x@.claude/skills", "go")).code).toBe(3);
   });
 
-  it("[Q-04] is by place: a folder that is a link is trusted where it really is, and what takes its place is not", async () => {
+  it("[Q-04] is by path: a folder that is a link is trusted at its real path, and its replacement is not", async () => {
     const { call, cwd, root } = scene();
     renameSync(join(cwd, "skills/x"), join(root, "real"));
     symlinkSync(join(root, "real"), join(cwd, "skills/x"));
@@ -250,7 +250,7 @@ describe("trust", () => {
   });
 
   it.each(["../../../outside.sh", "/OUT/outside.sh", "link.sh", "scripts/../../../../outside.sh", "~/outside.sh"])(
-    "[Q-09] does not make %s a script of a skill's",
+    "[Q-09] does not make %s a script of a skill",
     async (path) => {
       const root = temporaryFolder({ "outside.sh": EVIL, "home/outside.sh": EVIL });
       const declared = path.replace("/OUT", root);
@@ -266,7 +266,7 @@ describe("trust", () => {
     },
   );
 
-  it("[Q-04] has nothing to run in a flat file, whatever that declares", async () => {
+  it("[Q-04] does not apply to a flat file, which has no code, whatever it declares", async () => {
     const { call, cwd } = scene({
       "project/skills/flat.md": skillText("flat", { more: 'scripts: ["flat.md", "x/scripts/go.sh"]\n' }),
     });
@@ -276,7 +276,7 @@ describe("trust", () => {
     }
   });
 
-  it("[Q-23] shows no name that could be taken for another line or act on a terminal", async () => {
+  it("[Q-23] shows no name that looks like another line or contains control sequences", async () => {
     const name = "a\n✓ trusted: nothing\x1b[2K\x1b]0;x\x07\u202e.sh";
     const { call, cwd } = scene({ [`project/skills/x/scripts/${name}`]: EVIL });
     renameSync(join(cwd, "skills/x"), join(cwd, "skills/x\nok"));
@@ -306,7 +306,7 @@ describe("trust", () => {
     "",
     "null",
     "[]",
-  ])("[Q-04] is nobody's by a record that is none: %s", async (record) => {
+  ])("[Q-04] is not given by an invalid record: %s", async (record) => {
     const { call, cwd, home } = scene();
     writeFiles(home, { ".skillet/trust.json": record.replaceAll("PLACE", join(cwd, "skills/x")) });
     for (const args of [
@@ -323,7 +323,7 @@ describe("trust", () => {
     expect(JSON.stringify(Object.getOwnPropertyNames(Object.prototype))).not.toContain("PLACE");
   });
 
-  it("[Q-04] is kept of a thousand skills and of long names", async () => {
+  it("[Q-04] is recorded for a thousand skills and long names", async () => {
     const found = await trusted({ "scripts/go.sh": GOOD });
     const skill = found.skill("x");
     const copy = await copySkill(skill);
@@ -337,7 +337,7 @@ describe("trust", () => {
     expect((await run(await found.again())).stdout).toBe("good\n");
   });
 
-  it("[Q-04] is not lost, nor what was taken back given again, when many processes write it down at once", async () => {
+  it("[Q-04] is neither lost nor restored after a revocation by concurrent writers", async () => {
     const folder = temporaryFolder({ "home/readme": "" });
     const count = 8;
     const work = `
@@ -363,7 +363,7 @@ for (let turn = 0; turn < 25; turn++) {
 });
 
 describe("a workspace that code may write to", () => {
-  /** A skill of the user's own, in a workspace that it may write to. */
+  /** One of the user's own skills, in a workspace that it can write to. */
   async function ws(script: string, files: Record<string, string> = {}, prepare: (folder: string) => void = () => {}) {
     const found = await discoverIn({
       "home/.skillet/skills/x/SKILL.md": skillText("x"),
@@ -383,7 +383,7 @@ describe("a workspace that code may write to", () => {
     return { found, result, text, git: gitIn(found.workspace) };
   }
 
-  /** What git would be told to run here. */
+  /** Programs that git would run here. */
   function gitIn(folder: string): string {
     const env = {
       PATH: "/usr/bin:/bin",
@@ -433,13 +433,13 @@ describe("a workspace that code may write to", () => {
       "by a link in its place",
       `mkdir -p e/objects e/refs; cp .git/HEAD e; ${EVIL_CONFIG} > e/config; mv .git old; ln -s e .git`,
     ],
-  ])("[Q-04] cannot have git told what to run: %s", async (_, script) => {
+  ])("[Q-04] cannot make git run a program: %s", async (_, script) => {
     const { git, text, found } = await ws(`${script}; true`, { ...REPOSITORY, ".git/hooks/pre-commit": "true" });
     expect([git, text(".git/config"), text(".git/hooks/pre-commit")]).toEqual(["", CONFIG, "true"]);
     expect(lstatSync(join(found.workspace, ".git")).isDirectory()).toBe(true);
   });
 
-  it("[Q-04] cannot have git told what to run where there is no repository, or only a file that leads to one", async () => {
+  it("[Q-04] cannot make git run a program without a repository, or with only a file that leads to one", async () => {
     const make = `mkdir -p e/objects e/refs; echo ref: refs/heads/main > e/HEAD; ${EVIL_CONFIG} > e/config`;
     expect((await ws(`${make}; mv e .git`)).git).toBe("");
     expect((await ws(`${make}; echo gitdir: e > .git`)).git).toBe("");
@@ -449,7 +449,7 @@ describe("a workspace that code may write to", () => {
     expect([led.git, led.text(".git")]).toEqual(["", "gitdir: /nowhere\n"]);
   });
 
-  it("[Q-04] cannot have git told what to run in a repository below it, be it there before or not", async () => {
+  it("[Q-04] cannot make git run a program in a repository below it, existing or new", async () => {
     const below = Object.fromEntries(Object.entries(REPOSITORY).map(([path, text]) => [`deep/sub/${path}`, text]));
     const script = `${EVIL_CONFIG} > deep/sub/.git/config; mkdir -p new/.git/objects new/.git/refs; cp deep/sub/.git/HEAD new/.git; ${EVIL_CONFIG} > new/.git/config`;
     const { found, result } = await ws(`${script}; true`, { ...REPOSITORY, ...below });
@@ -457,7 +457,7 @@ describe("a workspace that code may write to", () => {
     expect(result.warnings).toMatchObject([{ code: "workspace-protected" }]);
   });
 
-  it("[Q-04] cannot leave what other programs obey under a name that nothing had, and says so", async () => {
+  it("[Q-04] cannot leave files that other programs obey under a new name, and reports them", async () => {
     const names = [
       ".claude",
       ".agents",
@@ -485,7 +485,7 @@ describe("a workspace that code may write to", () => {
     ["a folder of the system", "/etc"],
     ["a folder of the workspace", "sub"],
     ["nothing", "nowhere"],
-  ])("[Q-09] is no way out by a protected name that is a link to %s", async (_, target) => {
+  ])("[Q-09] is not a way out by a protected name that is a link to %s", async (_, target) => {
     const { result } = await ws("ls -a /tmp /workspace/.vscode; cat /tmp/secret", { "sub/x": "" }, (folder) => {
       writeFiles(join(folder, ".."), { "tmp/secret": "beside" });
       symlinkSync(target, join(folder, ".vscode"));
@@ -494,7 +494,7 @@ describe("a workspace that code may write to", () => {
     expect(result).toMatchObject({ ending: "refused", refusals: [{ code: "workspace-symlink" }] });
   });
 
-  it("[Q-04] is none where it is in a folder whose code needs no trust, and keeps such a folder closed in it", async () => {
+  it("[Q-04] is masked in a folder whose code needs no trust, and such a folder in it is masked", async () => {
     const files = {
       "home/.skillet/skills/x/SKILL.md": skillText("x"),
       "home/.skillet/skills/x/scripts/go.sh": "echo evil > /workspace/mine/y/scripts/go.sh; echo evil > /workspace/y\n",
@@ -513,7 +513,7 @@ describe("a workspace that code may write to", () => {
     }
   });
 
-  it("[Q-09] takes no file of the host's in by a hard link, and lets none out", async () => {
+  it("[Q-09] contains no host file by a hard link, and passes none out", async () => {
     const { result, found } = await ws(
       'for f in /etc/passwd /usr/bin/env /skill/SKILL.md; do ln "$f" hard 2>/dev/null && echo "linked $f"; done; ln notes.txt /tmp/n 2>/dev/null && echo out; cp /bin/sh s; chmod 6755 s 2>/dev/null; mknod d b 8 0 2>/dev/null; true',
     );

@@ -18,7 +18,7 @@ const settings = { ...DEFAULT_SETTINGS, limits };
 
 describe("a limit", () => {
   it.each([Number.NaN, Number.POSITIVE_INFINITY, 1e12, 100])(
-    "[Q-24] of %d tokens that a caller asks for takes nothing from the operator's",
+    "[Q-24] of %d tokens that a caller requests does not raise the operator's",
     async (tokens) => {
       const catalog = await catalogOf({ x: {} });
       const host = hostWith(forever(), { settings });
@@ -49,7 +49,7 @@ describe("a limit", () => {
   );
 
   it.each(["0", "-1", "1e9", ".inf", ".nan", '"10"', "[1]"])(
-    "[Q-24] of %s that a skill asks for is bounded by the operator's",
+    "[Q-24] of %s that a skill requests is capped by the operator's",
     async (written) => {
       const { use } = await useScene({
         skills: { x: { more: `max_iterations: ${written}\n` } },
@@ -63,7 +63,7 @@ describe("a limit", () => {
 
 describe("skills that use skills", () => {
   it.each(["x", "x@~/.skillet/skills", "X", "./x", "x ", "x@"])(
-    "[W-17, Q-24] do not come round to one that is at work by calling it %j",
+    "cannot call an active one again by calling it %j",
     async (name) => {
       const { use } = await useScene({
         skills: { x: {} },
@@ -81,7 +81,7 @@ describe("skills that use skills", () => {
   );
 });
 
-/** Processes whose command line holds the text. */
+/** Counts processes whose command line contains the text. */
 function running(mark: string): string[] {
   return readdirSync("/proc").filter((entry) => {
     try {
@@ -94,13 +94,13 @@ function running(mark: string): string[] {
 
 const leftIn = () => readdirSync(tmpdir()).filter((name) => /^skillet-(?!test-)/.test(name));
 
-describe.runIf(process.platform === "linux")("a run that is ended", () => {
+describe.runIf(process.platform === "linux")("an ended run", () => {
   it.each<[string, { seconds?: number; abortAt?: "once" | "begun" | "running" }]>([
     ["by its time", { seconds: 1.5 }],
     ["from outside", { abortAt: "running" }],
     ["from outside while it begins", { abortAt: "begun" }],
     ["before it begins", { abortAt: "once" }],
-  ])("[Q-15] %s leaves no process and no folder behind", async (_, { seconds, abortAt }) => {
+  ])("[Q-15] %s leaves no process and no folder", async (_, { seconds, abortAt }) => {
     const mark = `86${Math.floor(Math.random() * 1e9)}`;
     const before = leftIn();
     const model = oddModel({
@@ -126,7 +126,7 @@ describe.runIf(process.platform === "linux")("a run that is ended", () => {
     await expect.poll(() => leftIn().filter((name) => fresh.includes(name))).toEqual([]);
   });
 
-  it("[Q-24] does not wait for a tool of the host's that never ends, or ends too late", async () => {
+  it("[Q-24] does not wait for a host tool that never ends, or ends too late", async () => {
     const { promise, resolve } = Promise.withResolvers();
     for (const execute of [() => new Promise(() => {}), () => promise]) {
       const model = oddModel({ calls: [{ id: "1", tool: "t", input: {} }] });
@@ -140,8 +140,8 @@ describe.runIf(process.platform === "linux")("a run that is ended", () => {
   });
 });
 
-describe("a skill whose file is gone", () => {
-  it("while it is used ends with a result", async () => {
+describe("a skill whose file disappears", () => {
+  it("during a use ends with a result", async () => {
     const { found } = await useScene({ skills: { x: { files: { "a.md": "a" } } }, turns: [] });
     const model = oddModel(
       () => {

@@ -10,7 +10,7 @@ const withSchema = (schema: object) => sketch("x", { more: { input_schema: schem
 const judge = (schema: object, input: unknown) => readUseInput(withSchema(schema), { input });
 const problem = (text: string | RegExp) => ({ problem: expect.stringMatching(text) });
 
-/** Every level asks twice for the next: 2 to the power of `levels` looks. */
+/** Every level asks twice for the next: 2 to the power of `levels` steps. */
 function doubling(levels: number): object {
   const level = (at: number) => ({ anyOf: [{ $ref: `#/$defs/l${at + 1}` }, { $ref: `#/$defs/l${at + 1}` }] });
   const all = Object.fromEntries(Array.from({ length: levels }, (_, at) => [`l${at}`, level(at)]));
@@ -18,7 +18,7 @@ function doubling(levels: number): object {
 }
 
 describe("an input schema", () => {
-  it("[W-12] has each of its patterns tried for itself", async () => {
+  it("[W-12] has each of its patterns tested separately", async () => {
     const schema = {
       type: "object",
       properties: { word: { pattern: "^[a-z]+$" }, number: { pattern: "^[0-9]+$" } },
@@ -31,15 +31,15 @@ describe("an input schema", () => {
     expect(await judge(schema, { "x-a": "no" })).toEqual(problem('"x-a" must be integer'));
   });
 
-  it("[Q-24] that answers later is judged now, and breaks nothing", async () => {
+  it("[Q-24] that resolves later is validated now, and breaks nothing", async () => {
     const schema = { $async: true, type: "object", required: ["a"] };
     expect(await judge(schema, {})).toEqual(problem('"a" is missing'));
     expect(await judge(schema, { a: 1 })).toMatchObject({ value: { a: 1 } });
-    // A rejection that nobody takes would end the program.
+    // An unhandled rejection would end the program.
     await new Promise(setImmediate);
   });
 
-  it("[Q-24] that would take years ends, also where nobody trusts the skill", async () => {
+  it("[Q-24] that would take years ends, also in an untrusted skill", async () => {
     expect(await judge(doubling(60), {})).toEqual(problem("schema.* cannot be used"));
     const more = `input_schema: ${JSON.stringify(doubling(60))}\n`;
     const found = await discoverIn({ ".skillet/skills/x/SKILL.md": skillText("x", { more }) });
@@ -47,7 +47,7 @@ describe("an input schema", () => {
     expect(refusals.map(({ code }) => code)).toContain("untrusted");
   });
 
-  it("[Q-24] with a slow pattern, or a very large one, does not keep anybody waiting", async () => {
+  it("[Q-24] with a slow pattern, or a very large one, does not block", async () => {
     expect(await judge({ properties: { a: { pattern: "(a+)+$" } } }, { a: `${"a".repeat(200_000)}!` })).toEqual(
       problem("must match pattern"),
     );
@@ -57,7 +57,7 @@ describe("an input schema", () => {
     );
   });
 
-  it("takes what every object has for nothing that was given", async () => {
+  it("does not take inherited properties of objects for input", async () => {
     expect(await judge({ type: "object", required: ["constructor"] }, {})).toEqual(problem('"constructor" is missing'));
     expect(await judge({ type: "object", required: ["toString"] }, {})).toEqual(problem('"toString" is missing'));
     const schema = JSON.parse('{"type":"object","properties":{"__proto__":{"default":{"polluted":1}}}}');
@@ -78,11 +78,11 @@ describe("an input schema", () => {
       { $dynamicRef: "#x", $defs: { a: { $dynamicAnchor: "x", $ref: "#" } } },
       {},
     ],
-  ])("with %s is a refusal that says so", async (_, schema, input) => {
+  ])("with %s is a refusal that names it", async (_, schema, input) => {
     expect(await judge(schema, input)).toEqual(problem("schema.* cannot be used: "));
   });
 
-  it("of another draft, or called like another skill's, is judged as far as it can be", async () => {
+  it("of another draft, or with another skill's $id, is validated as far as possible", async () => {
     const old = {
       $schema: "http://json-schema.org/draft-04/schema#",
       id: "http://x/a",
@@ -122,7 +122,7 @@ describe("an input", () => {
     ["is 100,000 levels deep", nested(100_000), "deep"],
     ["is 101 levels deep", nested(101), "more than 100 deep"],
     ["is too large", { a: "x".repeat(300_000) }, "larger than 256 KiB"],
-  ])("[W-12] that %s is a refusal, with a schema and without", async (_, input, says) => {
+  ])("[W-12] that %s is refused, with a schema and without", async (_, input, says) => {
     const catalog = await catalogOf([
       sketch("plain"),
       sketch("asking", { more: { input_schema: { type: "object" } } }),

@@ -10,11 +10,11 @@ import { skillText } from "../support/folder.ts";
 type Say = Partial<ModelReply> | ((request: ModelRequest) => Partial<ModelReply>);
 
 export interface OddModel extends Model {
-  /** What it was asked, each as it was then. */
+  /** Its requests, each as it was at that time. */
   readonly asked: ModelRequest[];
 }
 
-/** A model of the host's own: what a provider's SDK would refuse to pass on comes through. The last word is said again and again. */
+/** A model of the host: content that a provider's SDK would refuse passes. The last turn is repeated. */
 export function oddModel(...words: readonly Say[]): OddModel {
   const asked: ModelRequest[] = [];
   return {
@@ -53,7 +53,7 @@ export function toolOf(name: string, execute: (input: unknown) => unknown): Tool
   };
 }
 
-/** The text of the results that a model was given last. */
+/** The text of the latest results that a model received. */
 export function resultsFor({ asked }: OddModel): string[] {
   const last = asked.at(-1)?.messages.findLast(({ role }) => role === "tool");
   return last?.role === "tool" ? last.results.map(({ content }) => content) : [];
@@ -67,7 +67,7 @@ export function nested(levels: number): unknown {
 
 export const KEY = "key-abcdef-123";
 
-/** A server that is asked as one of OpenAI's kind, and answers as it likes; with the skill `x`, which is used by it. */
+/** An OpenAI-compatible server that answers as scripted; with the skill `x` that uses it. */
 export async function oddServer(answer: RequestListener, more = ""): Promise<Scene> {
   const server = createServer(answer);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -82,7 +82,7 @@ export async function oddServer(answer: RequestListener, more = ""): Promise<Sce
   });
 }
 
-/** One piece of a stream as OpenAI's protocol has it. */
+/** One chunk of a stream in OpenAI's protocol. */
 export function piece(delta: object, finish: string | null = null): string {
   return `data: ${JSON.stringify({ id: "1", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
 }

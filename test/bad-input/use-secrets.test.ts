@@ -25,7 +25,7 @@ const SPELLED = [
   JSON.stringify(SECRET).slice(1, -1),
 ];
 
-/** Contract: in none of the ways that it can be written. */
+/** Contract: in none of its spellings. */
 function expectHidden(what: unknown, spelled = SPELLED): void {
   const text = `${JSON.stringify(what)}\n${String(what)}`;
   for (const way of spelled)
@@ -35,7 +35,7 @@ function expectHidden(what: unknown, spelled = SPELLED): void {
 const given = (value: string) => `[skills.x]\nK = ${JSON.stringify(value)}\n`;
 const NEEDS = "env: [K]\n";
 
-describe("a value of the configuration", () => {
+describe("a configured value", () => {
   it("[Q-22] is in no event, result or request, whatever a command, a file, a name or the model makes of it", async () => {
     const calls: [string, unknown][] = [
       ["bash", { command: 'echo "$K"; printf %s "$K" | base64; printf %s "$K" | od -An -v -tx1; false' }],
@@ -80,7 +80,7 @@ describe("a value of the configuration", () => {
   });
 
   it.each(["7-chars", "two\nlines of it", "password", "ünïcödé-κλειδί", "12345678", '"quoted"', "$HOME `x` \\"])(
-    "[Q-22] that is %j is hidden",
+    "[Q-22] that is %j is redacted",
     async (value) => {
       const { use } = await useScene({
         skills: { x: { more: NEEDS } },
@@ -99,7 +99,7 @@ describe("a value of the configuration", () => {
     },
   );
 
-  it("[Q-22] is hidden from the run of another skill too, also when it is a reference", async () => {
+  it("[Q-22] is redacted from the run of another skill too, also when it is a reference", async () => {
     const { use } = await useScene({
       skills: { x: {}, other: { more: "env: [A, B, C]\n" } },
       env: { OF_ENV: "environment-value-77" },
@@ -119,7 +119,7 @@ describe("a value of the configuration", () => {
     expect((await use({ skill: "x" })).result.content).toBe("[A] [B] [C]");
   });
 
-  it("[Q-22] is hidden before a long output is cut", async () => {
+  it("[Q-22] is redacted before a long output is cut", async () => {
     const value = "abcdefghijklmnopqrstuvwxyz0123456789";
     const settings = { ...DEFAULT_SETTINGS, skills: new Map([["x", { variables: new Map([["K", value]]) }]]) };
     const catalog = await catalogOf({ x: { more: { env: ["K"] } } });
@@ -132,7 +132,7 @@ describe("a value of the configuration", () => {
     }
   });
 
-  it("[Q-22] is hidden where a text comes in pieces", async () => {
+  it("[Q-22] is redacted in streamed text", async () => {
     const found = await oddServer((_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       for (const character of `The key is ${KEY}, yes.`) response.write(piece({ content: character }));
@@ -145,7 +145,7 @@ describe("a value of the configuration", () => {
     expect(said).toBe(result.content);
   });
 
-  it("[Q-22] is hidden in a conversation: from the model, and in what is kept of it", async () => {
+  it("[Q-22] is redacted in a conversation: from the model, and in the stored messages", async () => {
     const { found, server } = await useScene({
       skills: { x: { more: NEEDS } },
       config: given(SECRET),
@@ -156,7 +156,7 @@ describe("a value of the configuration", () => {
     expectHidden([conversation.messages, server.requests[0]?.prompt]);
   });
 
-  it("[Q-22] is in no plan, and no word about a configuration that is broken", async () => {
+  it("[Q-22] is in no plan, and no message about an invalid configuration", async () => {
     const found = await discoverIn({
       "home/.skillet/skills/x/SKILL.md": skillText("x", { more: NEEDS }),
       "home/.skillet/config.toml": given(SECRET),
@@ -187,7 +187,7 @@ describe("the key of a model", () => {
     ["refuses the request", 400],
     ["is not there", 404],
     ["fails", 500],
-  ])("[Q-22] is not told when a server that %s repeats it", async (_, status) => {
+  ])("[Q-22] is not shown when a server that %s repeats it", async (_, status) => {
     const found = await oddServer(({ headers }, response) => {
       const message = `${headers.authorization} ${Buffer.from(KEY).toString("base64")} ${Buffer.from(KEY).toString("hex")}`;
       response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ error: { message } }));
@@ -201,7 +201,7 @@ describe("the key of a model", () => {
     );
   });
 
-  it("[Q-22] nor anything else in the address of its server", async () => {
+  it("[Q-22] and no other part of its server's address is shown either", async () => {
     const env = { ANTHROPIC_API_KEY: KEY, ANTHROPIC_BASE_URL: "http://ada:pass-word-9@127.0.0.1:9/v1?key=token-77777" };
     const found = await discoverIn({ "home/.skillet/skills/x/SKILL.md": skillText("x") }, env);
     const withName = await useSkill(found.catalog, found, { skill: "x" });
@@ -215,7 +215,7 @@ describe("the key of a model", () => {
   });
 });
 
-describe("what was given to a skill", () => {
+describe("values that a skill was granted", () => {
   const body = "```sh\necho got $K\n```";
   const skill = (word: string) => skillText("x", { more: NEEDS, body: body.replace("got", word) });
   const codes = async (scene: Scene, name = "x") => {
@@ -228,7 +228,7 @@ describe("what was given to a skill", () => {
     return scene;
   };
 
-  it("[Q-03, Q-04] goes to no other copy: of the workspace, trusted or not, moved, or linked to", async () => {
+  it("go to no other copy: of the workspace, trusted or not, moved, or linked to", async () => {
     const first = await discoverIn({
       "home/.skillet/skills/x/SKILL.md": skill("got"),
       "home/.skillet/config.toml": given(SECRET),
@@ -254,7 +254,7 @@ describe("what was given to a skill", () => {
     expect(await codes(await first.again())).toEqual(["grants-unreadable"]);
   });
 
-  it("[Q-03] goes to one of two that ask for it at once", async () => {
+  it("[Q-03] go to one of two concurrent claims", async () => {
     const found = await discoverIn({
       "home/.skillet/skills/x/SKILL.md": skill("one"),
       ".skillet/skills/x/SKILL.md": skill("two"),
@@ -265,7 +265,7 @@ describe("what was given to a skill", () => {
     expect(new Set(owners).size).toBe(1);
   });
 
-  it("[Q-03] is its network too, and leave for commands in its instructions", async () => {
+  it("[Q-03] include its network, and permission for commands in its instructions", async () => {
     for (const line of ['network = ["127.0.0.1:1"]', "dynamic_commands = true"]) {
       const first = await discoverIn({
         "home/.skillet/skills/x/SKILL.md": skillText("x", { body: "```sh\necho mine\n```" }),
@@ -285,7 +285,7 @@ describe("what was given to a skill", () => {
   });
 });
 
-describe("a workspace that nobody trusts", () => {
+describe("an untrusted workspace", () => {
   it("[Q-04] runs nothing, whoever asks and however", async () => {
     const body = "!`touch /workspace/PWN`\n\n```sh\ntouch PWN\n```";
     const found = await discoverIn({

@@ -14,7 +14,7 @@ const nothingBelow = (home: string) =>
   Object.keys(filesBelow(home)).filter((path) => path !== "readme" && !path.startsWith(".skillet/cache/"));
 
 describe("skillet add", () => {
-  it("[S-33] shows what it is about to trust, puts it in its place, and says what it still needs", async () => {
+  it("[S-33] shows what it will trust, writes it, and reports what it still needs", async () => {
     const { run, installed } = supplyScene();
     const { folder } = makeRepository(ASKING);
     const { code, stdout } = await run(["add", folder, "--yes"]);
@@ -44,7 +44,7 @@ describe("skillet add", () => {
     ]);
   });
 
-  it("[S-33, Q-04] agrees with --yes to instructions and code, and never to values and capabilities", async () => {
+  it("approves instructions and code with --yes, and never values and capabilities", async () => {
     const { run } = supplyScene();
     const { folder } = makeRepository(ASKING);
     const added = await run(["add", folder, "--yes"]);
@@ -54,7 +54,7 @@ describe("skillet add", () => {
     expect(refused.code).toBe(3);
     expect(refused.stderr).toContain("needs TOKEN");
     expect(refused.stderr).toContain("gog.email");
-    // What was said is what helps.
+    // The printed fix works.
     expect(JSON.parse((await run(["show", "deploy", "--json"])).stdout)).toMatchObject({
       capabilities: [{ isGranted: false }],
       trust: "trusted",
@@ -67,7 +67,7 @@ describe("skillet add", () => {
     });
   });
 
-  it("adds nothing where nobody can be asked: exit 3, and nothing below the home but caches", async () => {
+  it("adds nothing when no user can be asked: exit 3, and only caches below the home", async () => {
     const { run, home } = supplyScene();
     const { folder } = repositoryOf("x");
     const { code, stderr } = await run(["add", folder]);
@@ -78,7 +78,7 @@ describe("skillet add", () => {
     expect(nothingBelow(home)).toEqual([]);
   });
 
-  it("adds nothing at any answer but yes, and shows all of it when asked to", async () => {
+  it("adds nothing at any answer except yes, and shows everything on request", async () => {
     const { run, home } = supplyScene();
     const { folder } = makeRepository(ASKING);
     const no = answering("show", "n");
@@ -92,7 +92,7 @@ describe("skillet add", () => {
     expect((await run(["add", folder], answering("yes"))).code).toBe(0);
   });
 
-  it("takes a source, and says which when there is none", async () => {
+  it("requires a source, and lists the kinds of sources when it is missing", async () => {
     const { run } = supplyScene();
     expect(await run(["add"])).toMatchObject({
       code: 2,
@@ -100,7 +100,7 @@ describe("skillet add", () => {
     });
   });
 
-  it("cannot be taken back as trust is: what to do instead is said", async () => {
+  it("cannot be revoked like trust: the message names the alternative", async () => {
     const { run } = supplyScene();
     await run(["add", repositoryOf("x").folder, "--yes"]);
     expect(await run(["trust", "--revoke", "x"])).toMatchObject({
@@ -110,7 +110,7 @@ describe("skillet add", () => {
     });
   });
 
-  it("asks about code only where there is some", async () => {
+  it("asks about code only if there is some", async () => {
     const { run } = supplyScene();
     const { folder } = makeRepository({
       "prose/SKILL.md": skillText("prose"),
@@ -126,7 +126,7 @@ describe("skillet add", () => {
     expect(code.asked).toEqual(["Add this skill, and let its code run in a sandbox? [y/N/show] "]);
   });
 
-  it("writes nothing in a dry run but caches, and shows every line with --show", async () => {
+  it("writes only caches in a dry run, and shows every line with --show", async () => {
     const { run, home } = supplyScene();
     const { folder } = makeRepository(ASKING);
     const { code, stdout } = await run(["add", folder, "--dry-run", "--show"]);
@@ -137,7 +137,7 @@ describe("skillet add", () => {
     expect(readdirSync(join(home, ".skillet/staging"))).toEqual([]);
   });
 
-  it("prints JSON and nothing else on stdout, with all that a program needs", async () => {
+  it("prints only JSON on stdout, with everything that a program needs", async () => {
     const { json, installed } = supplyScene();
     const repository = makeRepository(ASKING);
     const commit = repository.git("rev-parse", "HEAD");
@@ -180,7 +180,7 @@ describe("skillet add", () => {
     });
   });
 
-  it("[S-01] says which other skill of the name gives way, and which does not", async () => {
+  it("[S-01] reports which other skill with the name is shadowed, and which is not", async () => {
     const { run, cwd } = supplyScene({
       "home/.skillet/skills/x/SKILL.md": skillText("x", { description: "My own." }),
       "no-skills/y/SKILL.md": skillText("y", { description: "A bundled one." }),
@@ -197,7 +197,7 @@ describe("skillet add", () => {
     expect((await run(["list"], { cwd })).stdout).toMatch(/^x +Does x\./m);
   });
 
-  it("knows a skill again whose folder is named with its source, and not one from elsewhere", async () => {
+  it("recognizes a skill whose folder is named with its source, and not one from another source", async () => {
     const { run } = supplyScene();
     const { url } = repositoryOf("x");
     await run(["add", url, "--yes"]);
@@ -214,7 +214,7 @@ describe("skillet add", () => {
     expect((await run(["list", "--installed"])).stdout).toContain(other.url);
   });
 
-  it("tells where a skill came from, and whether it is as locked, in show and list --installed", async () => {
+  it("shows a skill's origin and its lock state in show and list --installed", async () => {
     const { run, installed } = supplyScene();
     const repository = repositoryOf("x");
     const at = repository.git("rev-parse", "HEAD").slice(0, 12);
@@ -230,8 +230,8 @@ describe("skillet add", () => {
   });
 });
 
-describe("a source of several skills", () => {
-  it("is added without the skills that something stands against, which are reported", async () => {
+describe("a source with several skills", () => {
+  it("is added without the blocked skills, which are reported", async () => {
     const { run, installed } = supplyScene({
       "home/.skillet/installed/a/SKILL.md": skillText("a"),
       "home/.skillet/installed/b/mine.txt": "mine",
@@ -262,7 +262,7 @@ describe("a source of several skills", () => {
     ".github/ISSUE_TEMPLATE/bug.md": "---\nname: Bug\ndescription: A report of a bug\n---\nWhat happened?\n",
   };
 
-  it("[S-33] loses only the skill that an odd file belongs to, however it is asked for", async () => {
+  it("[S-33] loses only the skill that contains an odd file, however it is selected", async () => {
     const { run, installed } = supplyScene();
     const { folder } = makeRepository(ODD);
     const named = await run(["add", folder, "pdf", "--yes"]);
@@ -317,7 +317,7 @@ describe("a source of several skills", () => {
     expect(existsSync(join(installed, "b"))).toBe(false);
   });
 
-  it("[S-33] that is a marketplace of plugins offers their skills, and neither agents nor commands", async () => {
+  it("[S-33] that is a marketplace of plugins offers their skills, but not agents or commands", async () => {
     const { run, json } = supplyScene();
     const page = (name: string) => `---\nname: ${name}\ndescription: Acts as ${name}.\n---\nYou are ${name}.\n`;
     const { folder } = makeRepository({
@@ -344,7 +344,7 @@ describe("a source of several skills", () => {
     expect(stdout.replaceAll(/\s+/g, " ")).toContain('the plugin "gone" is in "./plugins/gone", which is not a folder');
   });
 
-  it("is chosen from by names where nobody can be asked, and by --all", async () => {
+  it("is selected from by names when no user can be asked, and by --all", async () => {
     const { run, json } = supplyScene();
     const { folder } = repositoryOf("a", "b", "c");
     expect(await run(["add", folder])).toMatchObject({
@@ -367,14 +367,14 @@ describe("a source of several skills", () => {
     ["2-3", ["b", "c"]],
     ["all", ["a", "b", "c"]],
     ["ALL", ["a", "b", "c"]],
-  ])("is chosen from by %j", async (answer, names) => {
+  ])("is selected from by %j", async (answer, names) => {
     const { run, lock } = supplyScene();
     const { folder } = repositoryOf("a", "b", "c");
     expect((await run(["add", folder], answering(answer, "y"))).code).toBe(0);
     expect(Object.keys(JSON.parse(readFileSync(lock, "utf8")).skills)).toEqual(names);
   });
 
-  it("asks again at a word that means none, and gives up when nothing is said", async () => {
+  it("asks again after an unknown answer, and gives up on an empty one", async () => {
     const { run, home } = supplyScene();
     const { folder } = repositoryOf("a", "b");
     const lost = answering("0", "a 7", "nonsense", "a");
@@ -389,7 +389,7 @@ describe("a source of several skills", () => {
     expect((await run(["add", folder], answering("zeta", "a", "y"))).code).toBe(0);
   });
 
-  it("is told of in sums when they are many, those with code or findings one by one", async () => {
+  it("is summarized when it is large, with skills that have code or findings listed one by one", async () => {
     const { run, json } = supplyScene();
     const names = [...Array(200).keys()].map((index) => `skill-${index + 1}`);
     const { folder, commit } = repositoryOf(...names);
@@ -416,8 +416,8 @@ describe("a source of several skills", () => {
   });
 });
 
-describe("at a terminal of 80 columns", () => {
-  it("a question is one line, and Ctrl-C at it ends all with 130 and leaves nothing", async () => {
+describe("a terminal of 80 columns", () => {
+  it("shows a question in one line, and Ctrl-C at it ends everything with 130 and leaves nothing", async () => {
     const { home, cwd } = supplyScene();
     const { folder } = makeRepository(ASKING);
     const shown = terminal(["add", folder], { home, cwd });
@@ -432,7 +432,7 @@ describe("at a terminal of 80 columns", () => {
     expect(readdirSync(join(home, ".skillet/staging"))).toEqual([]);
   });
 
-  it("Ctrl-C while a source keeps one waiting ends all with 130 too", async () => {
+  it("ends with 130 at Ctrl-C during a slow source too", async () => {
     const { home, cwd } = supplyScene();
     const site = await startSite({ "/skills.zip": () => {} });
     const shown = terminal(["add", `${site.url}/skills.zip`], { home, cwd });
@@ -445,7 +445,7 @@ describe("at a terminal of 80 columns", () => {
 });
 
 describe("skillet add --project", () => {
-  /** A project in version control that has added a skill, and another's clone of it. */
+  /** A project in version control that has added a skill, and another user's clone of it. */
   async function shared() {
     const scene = supplyScene({ "project/vendor/own/SKILL.md": skillText("own") });
     const source = repositoryOf("x");
@@ -460,7 +460,7 @@ describe("skillet add --project", () => {
     return { ...scene, source, clone, skills, other: (args: string[]) => teammate(args, { cwd: clone }) };
   }
 
-  it("[Q-04] is trusted by who added it, and by nobody else who has the same files", async () => {
+  it("[Q-04] is trusted by the user who added it, and by no other user with the same files", async () => {
     const { run, other, cwd } = await shared();
     expect(existsSync(join(cwd, ".agents/skills/skills.lock"))).toBe(true);
     expect((await run(["show", "x", "--json"])).stdout).toContain('"trust": "trusted"');
@@ -469,7 +469,7 @@ describe("skillet add --project", () => {
     expect((await other(["run", "x"])).code).toBe(3);
   });
 
-  it("[Q-04] an update gives nobody trust who was shown the difference alone", async () => {
+  it("[Q-04] does not trust an update for a user who saw only the difference", async () => {
     const { other, source } = await shared();
     source.commit({ "skills/x/notes.md": "# One\n" });
     const first = await other(["update", "--project", "--yes"]);
@@ -483,7 +483,7 @@ describe("skillet add --project", () => {
     expect((await other(["run", "x"])).stderr).not.toContain("trust");
   });
 
-  it("names a source of the workspace from there, so that update works in a clone", async () => {
+  it("names a source in the workspace relative to it, so that update works in a clone", async () => {
     const { other, clone, skills } = await shared();
     expect(JSON.parse(readFileSync(join(skills, "skills.lock"), "utf8")).skills.own.source).toBe("./vendor/own");
     writeFiles(clone, { "vendor/own/SKILL.md": skillText("own", { body: "Newer." }) });
@@ -495,7 +495,7 @@ describe("skillet add --project", () => {
     expect(readFileSync(join(skills, "own/SKILL.md"), "utf8")).toContain("Newer.");
   });
 
-  it("says where to look when only the workspace has something", async () => {
+  it("suggests the workspace when only the workspace has added skills", async () => {
     const { run } = await shared();
     for (const command of ["update", "outdated"]) {
       expect(await run([command])).toMatchObject({
@@ -510,7 +510,7 @@ describe("skillet add --project", () => {
   });
 
   describe("--frozen", () => {
-    it("puts what is missing there from the very commit, wherever the branch is by now, and leaves the lock", async () => {
+    it("restores missing skills from the locked commit, wherever the branch is, and keeps the lock", async () => {
       const { other, source, skills } = await shared();
       const lock = readFileSync(join(skills, "skills.lock"));
       const before = filesBelow(skills);
@@ -531,7 +531,7 @@ describe("skillet add --project", () => {
       });
     });
 
-    it("fails when the source gives something else, or nothing any more", async () => {
+    it("fails when the source serves other content, or nothing", async () => {
       const { other, source, skills, clone } = await shared();
       const lock = readFileSync(join(skills, "skills.lock"));
       for (const name of ["own", "x"]) rmSync(join(skills, name), { recursive: true });
@@ -551,7 +551,7 @@ describe("skillet add --project", () => {
       });
     });
 
-    it("fails when a file was edited, with the list, and when the lock was", async () => {
+    it("fails with the list when a file was edited, and when the lock was", async () => {
       const { other, skills } = await shared();
       const lock = readFileSync(join(skills, "skills.lock"), "utf8");
       writeFiles(skills, { "x/more.md": "more\n" });
@@ -572,7 +572,7 @@ describe("skillet add --project", () => {
       expect(readFileSync(join(skills, "skills.lock"), "utf8")).toBe(changed);
     });
 
-    it("says that there is no lock where there is none", async () => {
+    it("reports a missing lock", async () => {
       const { run, cwd } = supplyScene();
       mkdirSync(join(cwd, ".agents"));
       expect(await run(["add", "--frozen", "--project"])).toMatchObject({

@@ -22,7 +22,7 @@ import { answering, filesBelow, supplyScene } from "./supply-scene.ts";
 const SCRIPT = "#!/bin/sh\necho one\n";
 const PDF = { "SKILL.md": skillText("pdf"), "scripts/go.sh": SCRIPT };
 
-/** A skill that lies in the folder of Claude Code. */
+/** A skill in the folder of Claude Code. */
 function scene(files: Record<string, string> = {}) {
   const one = supplyScene({
     ...Object.fromEntries(Object.entries(PDF).map(([path, text]) => [`home/.claude/skills/pdf/${path}`, text])),
@@ -41,7 +41,7 @@ function source() {
   return makeRepository(Object.fromEntries(Object.entries(PDF).map(([path, text]) => [`skills/pdf/${path}`, text])));
 }
 
-/** What `npx skills` records as the hash of a folder. */
+/** The hash that `npx skills` records for a folder. */
 function npxHash(files: Record<string, string>): string {
   const hash = createHash("sha256");
   for (const path of Object.keys(files).sort((a, b) => a.localeCompare(b))) hash.update(path).update(files[path] ?? "");
@@ -49,7 +49,7 @@ function npxHash(files: Record<string, string>): string {
 }
 
 describe("skillet adopt", () => {
-  it("lists what can be adopted, asks, and records it where it is", async () => {
+  it("lists what can be adopted, asks, and records it in place", async () => {
     const { run, home, skills, skillsLock, pdf } = scene();
     const before = filesBelow(skills);
     const dialogue = answering("y");
@@ -74,7 +74,7 @@ describe("skillet adopt", () => {
     expect(await run(["verify"])).toMatchObject({ code: 1, stdout: expect.stringContaining("go.sh was changed") });
   });
 
-  it("adopts nothing without a word, nor in a dry run, and says so to programs", async () => {
+  it("adopts nothing without approval or in a dry run, and reports that in JSON", async () => {
     const { run, json, skillsLock, home } = scene();
     expect(await run(["adopt"])).toMatchObject({ code: 3 });
     expect(await run(["adopt"], { ask: answering("n").ask })).not.toMatchObject({ code: 0 });
@@ -89,7 +89,7 @@ describe("skillet adopt", () => {
     expect(await run(["adopt"])).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing to adopt") });
   });
 
-  it("leaves the order of copies as it was", async () => {
+  it("keeps the precedence of copies", async () => {
     const { run, json, home } = scene({ "home/.skillet/skills/pdf/SKILL.md": skillText("pdf", { body: "Mine." }) });
     const winner = async () => (await json(["show", "pdf"])).source;
     const before = await winner();
@@ -121,7 +121,7 @@ describe("skillet adopt", () => {
 });
 
 describe("the origin of an adopted skill", () => {
-  it("is the remote, commit and path of the work tree that it is in; edits stay in an update", async () => {
+  it("is the remote, commit and path of its work tree; an update keeps edits", async () => {
     const { run, home, cwd } = supplyScene();
     const upstream = makeRepository({ "skills/pdf/SKILL.md": skillText("pdf"), "skills/pdf/scripts/go.sh": SCRIPT });
     mkdirSync(join(home, ".claude"), { recursive: true });
@@ -156,7 +156,7 @@ describe("the origin of an adopted skill", () => {
     expect(await run(["verify"])).toMatchObject({ code: 0 });
   });
 
-  it("is not a work tree that does not track it, and never holds a password", async () => {
+  it("is not a work tree that does not track it, and never contains a password", async () => {
     const { run, skills, skillsLock, home } = scene();
     const { git, commit } = makeRepository({}, home);
     git("remote", "add", "origin", "https://user:hunter2@git.example.com/dots.git");
@@ -178,7 +178,7 @@ describe("the origin of an adopted skill", () => {
   it.each([
     ["home/.agents/.skill-lock.json", {}],
     ["home/state/skills/.skill-lock.json", { XDG_STATE_HOME: "state" }],
-  ])("is what `npx skills` recorded in %s, by either of its hashes", async (file, env) => {
+  ])("is the record of `npx skills` in %s, by either of its hashes", async (file, env) => {
     const { url, git } = source();
     for (const hash of [npxHash(PDF), git("rev-parse", "HEAD:skills/pdf")]) {
       const entry = {
@@ -210,7 +210,7 @@ describe("the origin of an adopted skill", () => {
     },
   );
 
-  it("is what a project's skills-lock.json names; what was edited before is a conflict, and nothing is lost", async () => {
+  it("is the one in a project's skills-lock.json; an earlier edit is a conflict, and nothing is lost", async () => {
     const { url, commit } = source();
     const entry = {
       source: url,
@@ -275,7 +275,7 @@ describe("the origin of an adopted skill", () => {
     expect(await run(["script", "pdf", "go.sh"], { cwd })).toMatchObject({ stdout: "newer\n" });
   });
 
-  it("is not known of any other: verify works, update says so, and --from sets it", async () => {
+  it("is unknown for any other: verify works, update reports it, and --from sets it", async () => {
     const { run, skillsLock, pdf } = scene();
     const { url, commit } = source();
     await run(["adopt", "--yes"]);
@@ -295,7 +295,7 @@ describe("the origin of an adopted skill", () => {
   });
 });
 
-it("[Q-29] does not fetch from a private address that only a record named", async () => {
+it("[Q-29] is not fetched from a private address that only a record names", async () => {
   const { url, port, asked } = await listening();
   const entry = { source: url, sourceType: "git", sourceUrl: url, skillPath: "skills/pdf/SKILL.md" };
   const { run, skillsLock } = scene({
@@ -311,7 +311,7 @@ it("[Q-29] does not fetch from a private address that only a record named", asyn
   expect(asked()).toBeGreaterThan(0);
 });
 
-/** A server of this machine that counts how often it is asked. */
+/** A server of this machine that counts its requests. */
 async function listening() {
   let count = 0;
   const server = createServer((_request, response) => {
@@ -324,8 +324,8 @@ async function listening() {
   return { port, url: `http://127.0.0.1:${port}/repo.git`, asked: () => count };
 }
 
-describe("what cannot be adopted", () => {
-  it("is a symlink: the folder that it leads to is adopted, once", async () => {
+describe("a folder that cannot be adopted", () => {
+  it("includes a symlink: the folder that it leads to is adopted, once", async () => {
     const { run, home } = supplyScene({ "home/.agents/skills/pdf/SKILL.md": skillText("pdf") });
     for (const client of [".claude", ".codex"]) {
       mkdirSync(join(home, client, "skills"), { recursive: true });
@@ -344,7 +344,7 @@ describe("what cannot be adopted", () => {
     expect(existsSync(join(home, ".claude/skills/skills.lock"))).toBe(false);
   });
 
-  it("is said with the reason, and the others are adopted", async () => {
+  it("is reported with the reason, and the others are adopted", async () => {
     const { run, skills, home, skillsLock } = scene({
       "home/.claude/skills/broken/SKILL.md": "no frontmatter\n",
       "home/.claude/skills/other/SKILL.md": skillText("another"),
@@ -375,7 +375,7 @@ describe("what cannot be adopted", () => {
     expect(existsSync(join(home, ".claude/skills/linked/skills.lock"))).toBe(false);
   });
 
-  it.runIf(process.getuid?.() === 0)("is what belongs to another user, in part or as a whole", async () => {
+  it.runIf(process.getuid?.() === 0)("includes one that belongs to another user, partly or entirely", async () => {
     const { run, pdf, skillsLock } = scene();
     chownSync(join(pdf, "scripts/go.sh"), ORDINARY_USER, ORDINARY_USER);
     const { code, stderr } = await run(["adopt", "--yes"]);
@@ -384,7 +384,7 @@ describe("what cannot be adopted", () => {
     expect(existsSync(skillsLock)).toBe(false);
   });
 
-  it("is what skillet manages already: added, exported", async () => {
+  it("includes one that skillet manages already: added or exported", async () => {
     const { run, installed, home } = supplyScene();
     const { url } = source();
     await run(["add", url, "--yes", "--to", "claude"]);
@@ -395,7 +395,7 @@ describe("what cannot be adopted", () => {
     }
   });
 
-  it("[Q-04] is what changes between the look and the word: what was judged is what is recorded", async () => {
+  it("[Q-04] that changes between the check and the approval is recorded as it was checked", async () => {
     const { home, cwd, skillsLock, pdf } = scene();
     const adopting = adoptSkills({
       workspace: cwd,
@@ -414,7 +414,7 @@ describe("what cannot be adopted", () => {
 });
 
 describe("skillet remove of an adopted skill", () => {
-  it("stops managing it, and asks before its folder is deleted", async () => {
+  it("stops managing it, and asks before it deletes the folder", async () => {
     const { run, pdf, skillsLock } = scene();
     await run(["adopt", "--yes"]);
     expect(await run(["remove", "pdf"]), "nobody is there to be asked").toMatchObject({ code: 3 });
@@ -433,7 +433,7 @@ describe("skillet remove of an adopted skill", () => {
     expect(JSON.parse((await run(["trust", "--list", "--json"])).stdout).trusted).toEqual([]);
   });
 
-  it("asks which one where several folders have it; update and verify take all of them", async () => {
+  it("asks which one when several folders have it; update and verify take all of them", async () => {
     const { run, home, pdf } = scene({ "home/.codex/skills/pdf/SKILL.md": skillText("pdf", { body: "Another." }) });
     expect(await run(["adopt", "--yes"])).toMatchObject({ code: 0 });
     const { code, stderr } = await run(["remove", "pdf", "--keep"]);
@@ -456,7 +456,7 @@ describe("skillet remove of an adopted skill", () => {
   });
 });
 
-it("[Q-03] values of the copy that is adopted stay its own", async () => {
+it("[Q-03] values of an adopted copy stay its own", async () => {
   const { run, pdf } = scene({
     "home/.claude/skills/pdf/SKILL.md": skillText("pdf", { more: "env: [TOKEN]\n" }),
     "home/.claude/skills/pdf/scripts/go.sh": '#!/bin/sh\ntest "$TOKEN" = secret-value && echo has it\n',

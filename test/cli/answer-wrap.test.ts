@@ -29,7 +29,7 @@ describe("wrapping an answer", () => {
     ["tabs", `name\t${WORDS}`],
     ["JSON", `{"a": "${WORDS}"}`],
     ["a command", `$ ${WORDS}`],
-  ])("leaves %s as it is", (_, text) => {
+  ])("leaves %s unchanged", (_, text) => {
     expect(wrapAnswer(text, 20)).toBe(text);
     expect(wrapAnswer(`${text}\n${WORDS}`, 20)).toBe(`${text}\n${wrapAnswer(WORDS, 20)}`);
   });
@@ -52,7 +52,7 @@ describe("wrapping an answer", () => {
     }
   });
 
-  it("changes nothing where the output is not a terminal", () => {
+  it("changes nothing if the output is not a terminal", () => {
     const text = `  ${WORDS} \`a \n\t${WORDS}  `;
     expect(wrapAnswer(text, Number.POSITIVE_INFINITY)).toBe(text);
   });

@@ -28,9 +28,9 @@ const at = (args: string[], { home, project }: Place, beside = ""): Terminal =>
 
 const QUESTION = "[y] yes, for this run  [a] always in this folder  [n] no ";
 
-describe("what is asked", () => {
+describe("an approval prompt", () => {
   const { signal } = new AbortController();
-  /** Asks about an effect, with whoever gives these answers. */
+  /** Asks about an effect, with a user who gives these answers. */
   async function asked(
     effect: Partial<ApprovalRequest>,
     answers: (string | undefined)[] | ((question: string) => string),
@@ -54,7 +54,7 @@ describe("what is asked", () => {
     return { word, questions, said };
   }
 
-  it("of what is outside is each time, and may be agreed to once, for the run, or always", async () => {
+  it("for an external effect appears each time, and can be approved once, for the run, or always", async () => {
     const words = { y: "once", YES: "once", r: "run", " a ": "always" };
     for (const [answer, scope] of Object.entries(words)) {
       const { word, questions, said } = await asked({}, [answer]);
@@ -66,7 +66,7 @@ describe("what is asked", () => {
     expect((await asked({}, ["no", ""])).word).toEqual({ isApproved: false });
   });
 
-  it("of a tool of nobody's is not for ever: there is no skill that it would be for", async () => {
+  it("for a tool without a skill offers no permanent approval", async () => {
     const { word, questions, said } = await asked({ skill: "", source: "", location: "" }, ["a", "always", "r"]);
     expect([word, questions[0]]).toEqual([
       { isApproved: true, scope: "run" },
@@ -75,7 +75,7 @@ describe("what is asked", () => {
     expect(said).toContain("asked by  the conversation");
   });
 
-  it("says whether it can be undone, and all of what it is called with that there is room for", async () => {
+  it("reports whether the effect is reversible, and as much of the input as fits", async () => {
     expect((await asked({ isReversible: false }, ["y"])).said).toContain("undo      not possible\n");
     expect((await asked({ isReversible: true }, ["y"])).said).toContain("undo      possible\n");
     expect((await asked({}, ["y"])).said).toContain("undo      unknown\n");
@@ -84,7 +84,7 @@ describe("what is asked", () => {
     expect(said).toMatch(/\n {2}sha256:[0-9a-f]{16}\n/);
   });
 
-  it("[Q-28] is approved only once all of an input was shown, however long, wide or deep it is", async () => {
+  it("[Q-28] accepts approval only once the whole input was shown, however long, wide or deep it is", async () => {
     const deep = Array.from({ length: 30 }).reduce<unknown>((inner) => [inner], "eve@evil.example");
     const many = [...Array.from({ length: 300 }, (_, at) => `person-${at}@example.com`), "eve@evil.example"];
     const long = `${"please read this carefully. ".repeat(1000)}eve@evil.example`;
@@ -113,7 +113,7 @@ describe("what is asked", () => {
     expect((await asked({ input: { to: "анна, ann@example.com" } }, ["y"])).said).not.toContain("mixes alphabets");
   });
 
-  it("[Q-28] folds by columns: no character, however wide, brings the text after it to the edge", async () => {
+  it("[Q-28] folds by columns: no wide character pushes text over the edge", async () => {
     // The last ones have an ambiguous width: terminals for East Asian languages show them in two columns, others in one.
     for (const filler of ["Ａ", "漢", "한", "🧑‍🚀", "e\u0301", "ﷺ", "±", "α", "Ж", "→", "│", "①", "“"]) {
       for (const offset of [0, 1, 2, 3]) {
@@ -148,7 +148,7 @@ describe("what is asked", () => {
     }
   });
 
-  it("says of what the skill did not list that it did not say so beforehand", async () => {
+  it("reports an effect that the skill did not declare", async () => {
     const { said } = await asked({ on: "other", tool: "bash" }, ["y"]);
     expect(said).toContain("? bash: the skill did not declare this side effect\n");
     const { questions } = await asked({ on: "other", tool: "bash" }, ["y"]);
@@ -156,17 +156,17 @@ describe("what is asked", () => {
     expect(questions[0]?.length).toBeLessThanOrEqual(80);
   });
 
-  it("is a no at Ctrl-D, without another question", async () => {
+  it("is denied at Ctrl-D, without another question", async () => {
     const { word, questions } = await asked({}, [undefined]);
     expect([word, questions.length]).toEqual([{ isApproved: false }, 1]);
   });
 
-  it("is not asked of a run that has ended meanwhile", async () => {
+  it("does not appear for a run that has ended meanwhile", async () => {
     const { word, questions } = await asked({}, ["y"], AbortSignal.abort());
     expect([word?.isApproved, questions]).toEqual([false, []]);
   });
 
-  it("is asked of nobody where nobody sits, and --yes is no word for what is outside", async () => {
+  it("is not asked without a terminal, and --yes does not approve external effects", async () => {
     const io: CommandIo = { stdout: { write() {} }, stderr: { write() {} }, env: {}, cwd: "/" };
     expect(createApprovalPrompt(io)).toBe(undefined);
     const found = await discoverIn({});
@@ -182,12 +182,12 @@ describe("what is asked", () => {
     });
   });
 
-  it("is asked one after the other, however many calls are made at once", async () => {
+  it("appears one after the other, however many calls are concurrent", async () => {
     let open = 0;
     let most = 0;
     const ask = async () => {
       most = Math.max(most, ++open);
-      // Whatever else can go on does so meanwhile.
+      // Other work continues meanwhile.
       for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
       open--;
       return "y";
@@ -200,7 +200,7 @@ describe("what is asked", () => {
 });
 
 describe("a question at the terminal", () => {
-  it("shows what, where, how much and whose idea it is, with nothing that acts on the terminal, and is answered", async () => {
+  it("shows the effect, target, size and origin, without control sequences, and takes an answer", async () => {
     const spot = await scene([writes, () => "Done."]);
     const ticks = join(spot.home, "ticks");
     const there = at(["run", "writer"], spot, `setInterval(() => writeFileSync("${ticks}", "."), 150).unref();`);
@@ -214,7 +214,7 @@ describe("a question at the terminal", () => {
     expect(screen).toContain("│ path: out.txt");
     expect(screen).toContain("│ content: one\n  │   \\u{1b}[2Jtwo");
     expect(there.written()).not.toContain("\u001b[2Jtwo");
-    // The moving line stands still meanwhile: it would move more often than the program ticks.
+    // The progress line pauses meanwhile: it would move more often than the program ticks.
     const before = there.written().length;
     for (const _ of [1, 2]) {
       rmSync(ticks, { force: true });
@@ -227,7 +227,7 @@ describe("a question at the terminal", () => {
     expect(readFileSync(spot.out, "utf8")).toContain("two");
   });
 
-  it("is not answered by what was typed before it was asked", async () => {
+  it("ignores text that was typed before the question", async () => {
     const spot = await scene([
       () => [{ tool: "bash", input: { command: "until [ -e go ]; do sleep 0.05; done" } }],
       writes,
@@ -239,7 +239,7 @@ describe("a question at the terminal", () => {
     const there = at(["run", "writer"], spot);
     await there.sees("writer: bash until");
     there.type("y\ry\r");
-    // The terminal shows what was typed once it has it.
+    // The terminal shows typed text once it has it.
     await waitFor(() => expect(there.written().match(/y\r\n/g)).toHaveLength(2));
     writeFileSync(join(spot.project, "go"), "");
     await there.sees(QUESTION);
@@ -250,7 +250,7 @@ describe("a question at the terminal", () => {
     expect(existsSync(spot.out)).toBe(false);
   });
 
-  it("ends with the run at Ctrl-C, which can be gone on with", async () => {
+  it("ends with the run at Ctrl-C, and the run can be resumed", async () => {
     const spot = await scene([writes, () => "Done."]);
     const there = at(["run", "writer"], spot);
     await there.sees(QUESTION);
@@ -300,7 +300,7 @@ describe("a question at the terminal", () => {
     expect(existsSync(spot.out)).toBe(false);
   });
 
-  it("takes none of the run's time, and leaves the terminal as it was", async () => {
+  it("does not count toward the time limit, and restores the terminal", async () => {
     const spot = await scene((request) => (request.results.length > 0 ? "done" : writes(request)));
     const answered = async (seconds: number) => {
       const there = at(["run", "writer", "--timeout", String(seconds)], spot);
@@ -316,7 +316,7 @@ describe("a question at the terminal", () => {
     expect(existsSync(spot.out)).toBe(true);
   });
 
-  it("ends when somebody calls the run off from elsewhere", async () => {
+  it("ends when another process cancels the run", async () => {
     const spot = await scene([writes]);
     const there = at(["run", "writer"], spot);
     await there.sees(QUESTION);
@@ -328,7 +328,7 @@ describe("a question at the terminal", () => {
     expect(readdirSync(join(spot.home, ".skillet/runs")).filter((name) => name.includes("owner"))).toEqual([]);
   });
 
-  it("is a no at Ctrl-D", async () => {
+  it("is denied at Ctrl-D", async () => {
     const spot = await scene([writes, () => "No."]);
     const there = at(["run", "writer"], spot);
     await there.sees(QUESTION);
@@ -338,7 +338,7 @@ describe("a question at the terminal", () => {
     expect([existsSync(spot.out), there.left()]).toEqual([false, expect.stringMatching(/ icanon .* echo /s)]);
   });
 
-  it("is asked at the terminal of whoever pipes something in, and leaves it as it was", async () => {
+  it("appears at the terminal of a user who pipes input in, and restores the terminal", async () => {
     const piped: Turn = ({ prompt }) => {
       expect(prompt).toContain("what is piped in");
       return [{ tool: "write_file", input: { path: "out.txt", content: "two" } }];
@@ -359,7 +359,7 @@ describe("a question at the terminal", () => {
     expect(again.left()).toMatch(/ icanon .* echo /s);
   });
 
-  it("is asked in a dialogue, where Ctrl-C stops the answer and not the dialogue", async () => {
+  it("appears in a dialogue, where Ctrl-C stops the answer and not the dialogue", async () => {
     const use: Turn = () => [{ tool: "use_skill", input: { skill: "writer", message: "write" } }];
     const spot = await scene([use, writes, use, writes, () => "Written.", () => "It is written."]);
     const there = at(["chat"], spot);

@@ -9,7 +9,7 @@ import { modelConfig } from "../support/use.ts";
 
 const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "written\n" } }];
 
-/** A skill of the user's own whose model follows these turns. */
+/** One of the user's own skills, whose model follows these turns. */
 async function scene(turns: readonly Turn[], more = ""): Promise<Place & { out: string }> {
   const at = place(
     { "home/.skillet/skills/writer/SKILL.md": skillText("writer", { more }) },
@@ -18,7 +18,7 @@ async function scene(turns: readonly Turn[], more = ""): Promise<Place & { out: 
   return { ...at, out: join(at.project, "out.txt") };
 }
 
-/** One that waits, and its id. */
+/** Starts a run that waits, and returns its id. */
 async function waiting(turns: readonly Turn[]): Promise<Place & { out: string; id: string }> {
   const at = await scene(turns);
   const { code, stderr } = await at.run(["run", "writer", "Write", "it"]);
@@ -27,8 +27,8 @@ async function waiting(turns: readonly Turn[]): Promise<Place & { out: string; i
   return { ...at, id };
 }
 
-describe("a run that nobody can be asked about", () => {
-  it("waits with exit 5, has changed nothing, and says what for and how to go on", async () => {
+describe("a run without a user to ask", () => {
+  it("waits with exit 5, has changed nothing, and reports the reason and how to continue", async () => {
     const { run, out } = await scene([writes]);
     const { code, stdout, stderr } = await run(["run", "writer", "Write", "it"]);
     expect([code, stdout, existsSync(out)]).toEqual([5, "", false]);
@@ -37,7 +37,7 @@ describe("a run that nobody can be asked about", () => {
     expect(stderr).toMatch(/skillet runs show \S+ {2}shows the request and the steps so far/);
   });
 
-  it("says the same to programs", async () => {
+  it("reports the same in JSON", async () => {
     const { run } = await scene([writes, writes]);
     const { code, stdout } = await run(["run", "writer", "--json"]);
     expect(code).toBe(5);
@@ -49,7 +49,7 @@ describe("a run that nobody can be asked about", () => {
     expect([quiet.code, quiet.stderr]).toEqual([5, expect.stringContaining("skillet approve")]);
   });
 
-  it("is refused what it asks for with --no-wait, and its model is told", async () => {
+  it("is denied with --no-wait, and its model reads that", async () => {
     const { run, out } = await scene([
       writes,
       ({ results }) => {
@@ -61,7 +61,7 @@ describe("a run that nobody can be asked about", () => {
     expect([code, stdout, existsSync(out)]).toEqual([0, "I could not.\n", false]);
   });
 
-  it("goes on when changes in the workspace were agreed to beforehand", async () => {
+  it("continues when changes in the workspace were approved beforehand", async () => {
     const { run, out } = await scene([writes, () => "Done."]);
     const { code, stdout } = await run(["run", "writer", "--yes"]);
     expect([code, stdout, readFileSync(out, "utf8")]).toEqual([0, "Done.\n", "written\n"]);
@@ -69,7 +69,7 @@ describe("a run that nobody can be asked about", () => {
 });
 
 describe("skillet approve", () => {
-  it("writes the word down, and resume goes on without asking the model again for what it said", async () => {
+  it("stores the approval, and resume continues without asking the model again", async () => {
     const { run, out, id } = await waiting([writes, () => "Done."]);
     const approved = await run(["approve", id, "--yes"]);
     expect([approved.code, existsSync(out)]).toEqual([0, false]);
@@ -85,7 +85,7 @@ describe("skillet approve", () => {
     expect(shown).toMatch(/write_file out\.txt .*ok/);
   });
 
-  it("is about what `runs show` shows: all of the input, as the question does", async () => {
+  it("shows the same as `runs show`: the whole input, like the question", async () => {
     const { run, id } = await waiting([writes]);
     const { stdout } = await run(["runs", "show", id]);
     expect(stdout).toMatch(
@@ -95,13 +95,13 @@ describe("skillet approve", () => {
     expect((await run(["runs", "show", id])).stdout).not.toContain("│ path");
   });
 
-  it("goes on at once with --resume", async () => {
+  it("continues at once with --resume", async () => {
     const { run, out, id } = await waiting([writes, () => "Done."]);
     const { code, stdout } = await run(["approve", id, "--resume", "--yes"]);
     expect([code, stdout, existsSync(out)]).toEqual([0, "Done.\n", true]);
   });
 
-  it("refuses with a reason that the model reads", async () => {
+  it("denies with a reason that the model reads", async () => {
     const { run, out, id } = await waiting([
       writes,
       ({ results }) => {
@@ -115,7 +115,7 @@ describe("skillet approve", () => {
     expect((await run(["runs", "show", id])).stdout).toContain("no: ask Ann first");
   });
 
-  it("is given once, to a run that waits, and to none that was cancelled, has ended or is not there", async () => {
+  it("applies once to a waiting run, and not to one that was canceled, has ended or does not exist", async () => {
     const { run, id } = await waiting([writes]);
     expect((await run(["approve", id, "--yes"])).code).toBe(0);
     const twice = await run(["approve", id]);
@@ -136,7 +136,7 @@ describe("skillet approve", () => {
       expect(await run(args)).toMatchObject({ code: 1, stderr: expect.stringContaining("Unknown run nobody") });
   });
 
-  it("lets a skill always, until that is taken back", async () => {
+  it("can approve a skill permanently, until that is revoked", async () => {
     const { run, id } = await waiting([writes, () => "1", writes, () => "2", writes]);
     expect((await run(["approve", id, "--always", "--resume", "--yes"])).stdout).toBe("1\n");
     const listed = await run(["approve"]);
@@ -154,7 +154,7 @@ describe("skillet approve", () => {
     });
   });
 
-  it("asks on a terminal whether that is meant, and writes nothing down when it is not", async () => {
+  it("asks for confirmation on a terminal, and writes nothing if it is refused", async () => {
     const { run, id } = await waiting([writes]);
     const asked: string[] = [];
     const answering = (word: string) => ({
@@ -173,7 +173,7 @@ describe("skillet approve", () => {
     expect(asked).toHaveLength(2);
   });
 
-  it("is not agreed where nobody can be asked, unless --yes says that it is meant; a no needs nobody", async () => {
+  it("approves nothing when no user can be asked, unless --yes confirms it; a denial needs no confirmation", async () => {
     const { run, out, id } = await waiting([writes, () => "No."]);
     for (const more of [[], ["--resume"], ["--always"], ["--json"]]) {
       const { code, stdout, stderr } = await run(["approve", id, ...more]);
@@ -187,14 +187,14 @@ describe("skillet approve", () => {
     expect((await run(["approve", id, "--deny", "no", "--resume"])).stdout).toBe("No.\n");
   });
 
-  it("takes the last that waits for `last`, and not the last that was begun", async () => {
+  it("takes the last waiting run for `last`, not the run that started last", async () => {
     const { run, id } = await waiting([writes, () => "Nothing to do."]);
     expect((await run(["run", "writer", "Rest"])).code).toBe(0);
     expect((await run(["approve", "last", "--yes"])).stderr).toContain(`✓ approved for this run: ${id}`);
     expect((await run(["approve", "last", "--yes"])).stderr).toContain("has ended");
   });
 
-  it("does not take two words at once", async () => {
+  it("does not accept two answers at once", async () => {
     const { run, id } = await waiting([writes]);
     expect((await run(["approve", id, "--run", "--always"])).code).toBe(2);
     expect((await run(["approve", id, "--deny", "no", "--always"])).code).toBe(2);
@@ -202,7 +202,7 @@ describe("skillet approve", () => {
   });
 });
 
-/** A skill of the user's that sends, and keeps a list of what it sent and with which keys. */
+/** One of the user's skills that sends messages, and records them with their keys. */
 function addMailer(home: string, then = ""): void {
   const sent = JSON.stringify(join(home, "sent"));
   const toolset = `
@@ -232,8 +232,8 @@ const sends =
   (to: string): Turn =>
   () => [{ tool: "mailer__send", input: { to } }];
 
-describe("what a tool does outside of the workspace", () => {
-  it("is asked each time, also when --yes was said, and is done once for a word", async () => {
+describe("an effect of a tool outside the workspace", () => {
+  it("needs approval each time, also with --yes, and happens once per approval", async () => {
     const turns = [sends("ann"), sends("bob"), () => "Sent."];
     const { run, home } = place({}, modelConfig("openai", await modelServer("openai", turns)));
     addMailer(home);
@@ -254,8 +254,8 @@ describe("what a tool does outside of the workspace", () => {
   });
 });
 
-describe("a call that was under way when the program was killed", () => {
-  it("is made again with the same key, so that what it calls can tell", async () => {
+describe("a call that was active when the program was killed", () => {
+  it("is made again with the same idempotency key", async () => {
     const turns = [sends("ann"), () => "Sent."];
     const { run, home, project } = place({}, modelConfig("openai", await modelServer("openai", turns)));
     addMailer(home, "if (isFirst) await new Promise(() => setInterval(() => {}, 1000));");
@@ -272,7 +272,7 @@ describe("a call that was under way when the program was killed", () => {
 });
 
 describe("a run at a terminal", () => {
-  it("asks there, once a run for changes in the workspace", async () => {
+  it("asks for approval there, once per run for changes in the workspace", async () => {
     const { run, out } = await scene([writes, writes, () => "Done."]);
     const asked: string[] = [];
     const ask = async (question: string) => {
@@ -284,7 +284,7 @@ describe("a run at a terminal", () => {
     expect(asked).toEqual(["[y] yes, for this run  [a] always in this folder  [n] no "]);
   });
 
-  it("takes a no with a reason, and what is no answer three times is one", async () => {
+  it("accepts a denial with a reason, and denies after three invalid answers", async () => {
     const refused: Turn = ({ results }) => {
       expect(results.at(-1)?.content).toContain("not today");
       return "No.";
@@ -298,7 +298,7 @@ describe("a run at a terminal", () => {
     expect(stderr).toContain("no valid answer: not approved");
   });
 
-  it("that waits is asked about when it is resumed there", async () => {
+  it("that waits asks when it is resumed there", async () => {
     const { run, out, id } = await waiting([writes, () => "Done."]);
     expect((await run(["resume", id])).code).toBe(5);
     expect((await run(["runs", "show", id])).stdout.match(/requests write_file/g)).toHaveLength(1);

@@ -24,8 +24,8 @@ async function logged(entries: readonly Partial<AuditEntry>[]) {
 /** 100,000 in `npm run test:long`. */
 const LINES = IS_LONG ? 100_000 : 10_000;
 
-describe("the audit log on the command line", () => {
-  it("says that there is none yet, and what makes one", async () => {
+describe("the audit log in the terminal", () => {
+  it("is reported as empty, with what creates it", async () => {
     const { run } = await logged([]);
     expect(await run()).toMatchObject({
       code: 0,
@@ -35,7 +35,7 @@ describe("the audit log on the command line", () => {
     expect(await run("verify")).toMatchObject({ code: 0, stdout: expect.stringContaining("no audit log yet") });
   });
 
-  it("shows each line, the newest last, with what was agreed to and how long it took", async () => {
+  it("shows each line, the newest last, with the approval and the duration", async () => {
     const { run } = await logged([
       {},
       { operation: "add", outcome: "quota" },
@@ -61,7 +61,7 @@ describe("the audit log on the command line", () => {
     expect({ stderr, code }).toEqual({ stderr: "4 lines\n", code: 0 });
   });
 
-  it("shows the newest when there are more, and says what is left out", async () => {
+  it("shows the newest lines when there are more, and reports the rest", async () => {
     const { run } = await logged(["a", "b", "c", "d", "e"].map((skill) => ({ skill })));
     const { stdout, stderr } = await run("--limit", "2");
     expect(stdout.match(/Z {2}(\w)/g)).toEqual(["Z  d", "Z  e"]);
@@ -77,7 +77,7 @@ describe("the audit log on the command line", () => {
     ["an outcome", ["--outcome", "quota"], [3]],
     ["a time", ["--since", "1h"], [1, 2, 3]],
     ["a time to come", ["--since", "2999-01-01"], []],
-  ])("keeps to %s", async (_, args, expected) => {
+  ])("filters by %s", async (_, args, expected) => {
     const { run } = await logged([
       {},
       { skill: "other", operation: "add" },
@@ -88,13 +88,13 @@ describe("the audit log on the command line", () => {
     expect(total).toBe(expected.length);
   });
 
-  it("verifies a log that is whole, by its head", async () => {
+  it("is verified when it is complete, by its head", async () => {
     const { run, file } = await logged([{}, {}]);
     const { hash } = JSON.parse(readFileSync(file, "utf8").trim().split("\n")[1] ?? "");
     expect(await run("verify")).toEqual({ code: 0, stdout: `✓ 2 lines, intact; head sha256:${hash}\n`, stderr: "" });
   });
 
-  it("finds a line that was edited: exit 1, with its number and what to do", async () => {
+  it("reports an edited line: exit 1, with its number and the fix", async () => {
     const { run, file } = await logged([{}, { outcome: "quota" }, {}]);
     writeFileSync(file, readFileSync(file, "utf8").replace("quota", "ok"));
     const { code, stdout } = await run("verify");
@@ -103,7 +103,7 @@ describe("the audit log on the command line", () => {
     expect(JSON.parse((await run("verify", "--json")).stdout)).toMatchObject({ isWhole: false, line: 2, total: 1 });
   });
 
-  it("shows an edited log only with the word that it is: exit 1, also for programs", async () => {
+  it("is shown after an edit only with a warning: exit 1, also in JSON", async () => {
     const { run, file } = await logged([{}, { outcome: "quota" }, {}]);
     expect(JSON.parse((await run("--json")).stdout).isWhole).toBe(true);
     writeFileSync(file, readFileSync(file, "utf8").replace("quota", "ok"));
@@ -114,7 +114,7 @@ describe("the audit log on the command line", () => {
     expect([asJson.code, JSON.parse(asJson.stdout).isWhole]).toEqual([1, false]);
   });
 
-  it("fits a terminal of 80 columns, and leaves out nothing of what was agreed to", async () => {
+  it("fits a terminal of 80 columns, with every approval", async () => {
     const { home } = await logged([
       {},
       { operation: "add", approval: "apr_7f3a91c0aa7be310", removed: 2 },
@@ -127,7 +127,7 @@ describe("the audit log on the command line", () => {
     );
   });
 
-  it("does not take a log that was removed for one that never was", async () => {
+  it("distinguishes a removed log from one that never existed", async () => {
     const { run, file } = await logged([{}, {}]);
     rmSync(file);
     expect(await run()).toMatchObject({
@@ -137,14 +137,14 @@ describe("the audit log on the command line", () => {
     expect((await run("verify")).code).toBe(1);
   });
 
-  it("writes out what would act on a terminal", async () => {
+  it("escapes control sequences", async () => {
     const { run } = await logged([{ skill: "\x1b[2Jevil\nx", outcome: "o\u202ek" }]);
     const { stdout } = await run();
     expect(stdout).not.toMatch(/[\x1b\u202e]/);
     expect(stdout.split("\n")).toHaveLength(2);
   });
 
-  it("knows what was meant by a command that there is not", async () => {
+  it("suggests the nearest command for an unknown one", async () => {
     const { run } = await logged([]);
     expect(await run("verfy")).toMatchObject({
       code: 2,
@@ -154,7 +154,7 @@ describe("the audit log on the command line", () => {
     expect((await run("--limit", "many")).code).toBe(2);
   });
 
-  it("looks through all lines, and prints the last of them", async () => {
+  it("searches all lines, and prints the last matches", async () => {
     const home = temporaryFolder();
     const file = join(home, ".skillet/audit.jsonl");
     mkdirSync(join(home, ".skillet"));

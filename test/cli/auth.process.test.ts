@@ -5,7 +5,7 @@ import { wired } from "../support/wired.ts";
 
 const TOKEN = "tok_4f1c99d2aa7be310";
 
-/** Signs in whoever pastes a token that begins with `tok_`; it is ada's. */
+/** Signs in a user who pastes a token that begins with `tok_`; it is ada's. */
 const PASTE = `
 if (method === "auth.begin") answer({ kind: "paste", message: "Make a token at the desk.", url: "https://desk.example/tokens" });
 if (method === "auth.complete") {
@@ -13,7 +13,7 @@ if (method === "auth.complete") {
   else answer({ credential: { account: "ada", secret: { token: params.callback.text }, scopes: params.scopes ?? ["tickets"] } });
 }`;
 
-/** Is done when it was polled twice. */
+/** Succeeds after two polls. */
 const DEVICE = `
 if (method === "auth.begin") answer({ kind: "device", message: "Open the page.", url: "https://desk.example/device", user_code: "WDJB-MJHT",
   state: { device: "d1" }, expires_in_seconds: 300, interval_seconds: 1 });
@@ -36,7 +36,7 @@ function auditOf(home: string): Record<string, unknown>[] {
 }
 
 describe("signing in", () => {
-  it("[Q-22] takes a token that is piped in, keeps it encrypted, and shows it to nobody", async () => {
+  it("[Q-22] takes a token from a pipe, stores it encrypted, and never shows it", async () => {
     const { home, run } = wired({ program: PASTE });
     const { code, stdout, stderr } = await run(["auth", "login", "desk"], { stdin: `${TOKEN}\n` });
     expect({ code, stdout }).toEqual({ code: 0, stdout: "✓ signed in to desk as ada\n" });
@@ -58,7 +58,7 @@ describe("signing in", () => {
     }
   });
 
-  it("is written down in the audit log, also when it failed", async () => {
+  it("is recorded in the audit log, also when it failed", async () => {
     const { home, run } = wired({ program: PASTE });
     const failed = await run(["auth", "login", "desk"], { stdin: "nonsense" });
     expect(failed).toMatchObject({
@@ -75,7 +75,7 @@ describe("signing in", () => {
     ]);
   });
 
-  it("asks for the token at a terminal, with the scopes that were wanted", async () => {
+  it("asks for the token at a terminal, with the requested scopes", async () => {
     const { run } = wired({ program: PASTE });
     const questions: string[] = [];
     const ask = async (question: string) => {
@@ -87,7 +87,7 @@ describe("signing in", () => {
     expect(JSON.parse((await run(["auth", "list", "--json"])).stdout).signedIn[0].scopes).toEqual(["read", "write"]);
   });
 
-  it("says what to do where nothing is pasted and nobody can be asked", async () => {
+  it("explains the steps when nothing is pasted and no user can be asked", async () => {
     const { run } = wired({ program: PASTE });
     const { code, stderr } = await run(["auth", "login", "desk"]);
     expect(code).toBe(1);
@@ -96,7 +96,7 @@ describe("signing in", () => {
     );
   });
 
-  it("shows a code, and asks until it was typed in there", async () => {
+  it("shows a code, and polls until it was entered", async () => {
     const { run, file } = wired({ program: DEVICE });
     const { code, stdout, stderr } = await run(["auth", "login", "desk", "--json"]);
     expect(code).toBe(0);
@@ -105,7 +105,7 @@ describe("signing in", () => {
     expect(file(".skillet/polls")).toBe("pp");
   });
 
-  it("[S-21] signs in at the program that a skill's own table names, and at no preset beside it", async () => {
+  it("[S-21] signs in with the program in a skill's own table, and not with a preset", async () => {
     const { home, run } = wired({ program: PASTE });
     const command = JSON.stringify([process.execPath, join(home, "desk.cjs")]);
     const config = `[skills.gog]\nenabled = true\n[skills.gog.capability_provider]\ncommand = ${command}\n`;
@@ -113,7 +113,7 @@ describe("signing in", () => {
     expect((await run(["auth", "login", "gog"], { stdin: TOKEN })).stdout).toBe("✓ signed in to gog as ada\n");
   });
 
-  it("stops waiting at Ctrl-C, and goes on with the same code afterwards", async () => {
+  it("stops waiting at Ctrl-C, and continues with the same code afterwards", async () => {
     const { home, run } = wired({ program: DEVICE });
     const stop = new AbortController();
     const onStderr = (text: string) => {
@@ -130,7 +130,7 @@ describe("signing in", () => {
     expect((await run(["auth", "login", "desk"])).stdout).toBe("✓ signed in to desk as ada\n");
   });
 
-  it("takes back the address that a page led to, and none that belongs to another sign-in", async () => {
+  it("accepts the redirect address that a page led to, and none of another sign-in", async () => {
     const { run } = wired({ program: LINK });
     const ask = (state: string) => async () => `https://127.0.0.1/done?code=c7&state=${state}`;
     const other = await run(["auth", "login", "desk"], { ask: ask("s2") });
@@ -138,7 +138,7 @@ describe("signing in", () => {
     expect((await run(["auth", "login", "desk"], { ask: ask("s1") })).stdout).toBe("✓ signed in to desk as ada@c7\n");
   });
 
-  it("goes step by step for scripts, each flow once", async () => {
+  it("works step by step for scripts, each flow once", async () => {
     const { run } = wired({ program: PASTE });
     const { flow, kind } = JSON.parse((await run(["auth", "begin", "desk", "--json"])).stdout);
     expect(kind).toBe("paste");
@@ -158,7 +158,7 @@ describe("signing in", () => {
     });
   });
 
-  it("knows the namespaces that there are", async () => {
+  it("suggests the existing namespaces", async () => {
     const { run } = wired({ program: PASTE });
     expect(await run(["auth", "login", "dsk"])).toMatchObject({
       code: 1,
@@ -170,8 +170,8 @@ describe("signing in", () => {
   });
 });
 
-describe("what is signed in", () => {
-  it("is listed with where the key is from, and what that protects from", async () => {
+describe("a signed-in account", () => {
+  it("is listed with the source of the vault's key, and what that protects against", async () => {
     const { run } = wired({ program: PASTE });
     expect(await run(["auth", "list"])).toMatchObject({
       code: 0,
@@ -186,7 +186,7 @@ describe("what is signed in", () => {
     );
   });
 
-  it("says which of two accounts is taken where none is named", async () => {
+  it("is the reported default when two exist and none is named", async () => {
     const { run } = wired({ program: PASTE.replace('account: "ada"', "account: params.callback.text.slice(4, 7)") });
     for (const token of ["tok_bob", "tok_ada", "tok_cyd", "tok_bob"])
       expect((await run(["auth", "login", "desk"], { stdin: token })).code).toBe(0);
@@ -204,7 +204,7 @@ describe("what is signed in", () => {
     expect((await run(["auth", "list"])).stdout).not.toContain("used unless");
   });
 
-  it("[Q-22] says so of one that was signed in elsewhere, which is not taken", async () => {
+  it("[Q-22] of another provider is reported, and not used", async () => {
     const { home, run, file } = wired({ program: PASTE });
     await run(["auth", "login", "desk"], { stdin: TOKEN });
     const config = file(".skillet/config.toml");
@@ -222,7 +222,7 @@ describe("what is signed in", () => {
     ]);
   });
 
-  it("says when a passphrase is configured that nothing is locked with yet", async () => {
+  it("is listed with a warning when a configured passphrase protects nothing yet", async () => {
     const { home, run, file } = wired({ program: PASTE });
     await run(["auth", "login", "desk"], { stdin: TOKEN });
     writeFileSync(join(home, "phrase"), "correct horse battery\n", { mode: 0o600 });
@@ -239,7 +239,7 @@ describe("what is signed in", () => {
     expect(JSON.parse(file(".skillet/vault.json")).lock.key).toBe("passphrase file");
   });
 
-  it("names only those who sign somebody in", async () => {
+  it("is possible only for listed providers that have a sign-in", async () => {
     const { run } = wired({
       program: `if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", description: "Tickets.", operations: [
         { name: "list", description: "lists", mutating: false, input_schema: { type: "object" } }] }] });`,
@@ -249,7 +249,7 @@ describe("what is signed in", () => {
     );
   });
 
-  it("shows a long address once, where it can be copied", async () => {
+  it("needs a long address, which is printed once, so that it can be copied", async () => {
     const { run } = wired({ program: PASTE.replace("at the desk.", "at https://desk.example/tokens, and paste it.") });
     const { stderr } = await run(["auth", "login", "desk"], { stdin: TOKEN });
     expect(stderr).toContain(
@@ -257,7 +257,7 @@ describe("what is signed in", () => {
     );
   });
 
-  it("says so when the vault cannot be used", async () => {
+  it("is missing when the vault cannot be used, which is reported", async () => {
     const { home, run } = wired({ program: PASTE });
     await run(["auth", "login", "desk"], { stdin: TOKEN });
     writeFileSync(join(home, ".skillet/vault.key"), "edited");
@@ -272,7 +272,7 @@ describe("what is signed in", () => {
     expect([head, ...below.map((line) => line.trim())].join(" ")).toBe(stderr.trimEnd());
   });
 
-  it("is removed when that is agreed to, and the user is told what still holds", async () => {
+  it("is removed after approval, and the user reads which access remains", async () => {
     const { run } = wired({ program: PASTE });
     await run(["auth", "login", "desk"], { stdin: TOKEN });
     expect(await run(["auth", "revoke", "desk"])).toMatchObject({

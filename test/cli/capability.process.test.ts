@@ -8,7 +8,7 @@ import { wired } from "../support/wired.ts";
 const FINE = { program: "" };
 
 describe("skillet capability list", () => {
-  it("[S-21] shows who serves what, and which skills declare it and were given it", async () => {
+  it("[S-21] shows the provider of each namespace, and which skills declare it and are granted it", async () => {
     const { run } = wired({
       ...FINE,
       config: '[skills.helper]\ncapabilities = ["desk.tickets"]',
@@ -47,7 +47,7 @@ describe("skillet capability list", () => {
     expect(unserved).toContainEqual({ id: "mail.box", skills: ["other"] });
   });
 
-  it("[S-23] shows the steps of one that is not ready, whatever it writes into them", async () => {
+  it("[S-23] shows the setup steps of one that is not ready, whatever it writes into them", async () => {
     const { run } = wired({
       program: `if (method === "health") answer({ is_ready: false, message: "\\u001b[2Jno account", steps: ["make one\\nthen", "skillet auth login desk"] });`,
     });
@@ -59,7 +59,7 @@ describe("skillet capability list", () => {
     );
   });
 
-  it("[S-22] says how to switch on what is shipped, wherever it is missed", async () => {
+  it("[S-22] explains how to enable a shipped provider, wherever it is missing", async () => {
     const { run } = wired(FINE);
     const command = "skillet enable github\n";
     expect((await run(["capability", "list"])).stdout).toMatch(
@@ -83,7 +83,7 @@ describe("skillet capability list", () => {
     );
   });
 
-  it("fits a terminal of 80 columns, and so does what a skill is", async () => {
+  it("fits a terminal of 80 columns, as the details of a skill do", async () => {
     const many = Array.from({ length: 20 }, (_, index) => `operation_${index}`);
     const { run } = wired({
       program: `
@@ -99,7 +99,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
       ["show", "github"],
     ]) {
       const { stdout } = await run(args, at80);
-      // What cannot be broken is a path, a pattern or a command.
+      // Paths, patterns and commands cannot be broken.
       const wide = stdout.split("\n").filter((line) => line.length > 80 && line.trim().includes(" "));
       expect(wide.filter((line) => !/skillet |\\b/.test(line))).toEqual([]);
     }
@@ -107,7 +107,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
     expect(stdout.replace(/\s+/g, " ")).toContain(`reads ${many.sort().join(", ")}`);
   });
 
-  it("names the workspace in what to do next, when whoever asks named it", async () => {
+  it("names the workspace in the next step if the command named it", async () => {
     const more = "capabilities: [desk.tickets]\n";
     const { run } = wired({ ...FINE, files: { "work/there/skills/local/SKILL.md": skillText("local", { more }) } });
     const grant = "skillet capability grant -C there local desk.tickets";
@@ -128,7 +128,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
     expect((await run(["run", "helper", "x"])).stderr).toContain("skillet capability grant helper desk.tickets\n");
   });
 
-  it("[Q-03] says which copy was given it, and what gives it to this one", async () => {
+  it("[Q-03] reports the copy with the grant, and the command that grants it to this one", async () => {
     const more = "capabilities: [desk.tickets]\n";
     const { home, run, file } = wired({
       ...FINE,
@@ -165,7 +165,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
     expect(readFileSync(join(home, ".skillet/config.toml"), "utf8")).not.toContain("capabilities =");
   });
 
-  it("breaks what refuses a run at the edge of a terminal, and no command or path", async () => {
+  it("wraps a refusal at the edge of a terminal, but no command or path", async () => {
     const more = "capabilities: [desk.tickets]\n";
     const files = { "work/there/skills/helper/SKILL.md": skillText("helper", { more }) };
     const { run } = wired({ ...FINE, files });
@@ -185,7 +185,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
     }
   });
 
-  it("ends in time for one that never answers, and says so", async () => {
+  it("ends in time for a provider that never answers, and reports it", async () => {
     const { run } = wired({ program: "setInterval(() => {}, 1000); isDone = true;", table: "timeout_seconds = 1" });
     const [list, doctor] = await Promise.all([run(["capability", "list"]), run(["doctor"])]);
     expect(list).toMatchObject({
@@ -197,7 +197,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
     expect(doctor.stdout).toContain("not ready: The provider of desk did not answer within 1 second\n");
   });
 
-  it("knows the namespaces that there are", async () => {
+  it("suggests the existing namespaces", async () => {
     const { run } = wired(FINE);
     expect(await run(["capability", "list", "desc"])).toMatchObject({
       code: 1,
@@ -207,7 +207,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
 });
 
 describe("skillet capability check", () => {
-  it("[S-21] tries what a provider has to hold to, and changes nothing", async () => {
+  it("[S-21] tests the contract of a provider, and changes nothing", async () => {
     const { home, run } = wired(FINE);
     const { code, stdout } = await run(["capability", "check", "desk"]);
     expect(stdout).toMatch(
@@ -218,7 +218,7 @@ describe("skillet capability check", () => {
     expect((await run(["audit"])).stdout).toMatch(/you {2}check desk {2}ok\n$/);
   });
 
-  it("says of what it had no example, and how to give one", async () => {
+  it("lists operations without an example, and how to provide one", async () => {
     const { run } = wired({
       program: `
 const read = (name) => ({ name, description: name, mutating: false, input_schema: { type: "object", required: ["id"] } });
@@ -231,7 +231,7 @@ if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", descrip
     expect((await run(["capability", "check", "desk", "--inputs", "inputs.json"])).stderr).toBe("");
   });
 
-  it("does what changes something only when it is told to, and says what it did not try", async () => {
+  it("tests changes only on request, and lists what it did not test", async () => {
     const inputs = JSON.stringify({ "desk.tickets.open": { id: 1 }, "desk.tickets.shut": {} });
     const { run, file } = wired({ ...FINE, files: { "work/inputs.json": inputs } });
     const without = await run(["capability", "check", "desk", "--inputs", "inputs.json", "--json"]);
@@ -243,7 +243,7 @@ if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", descrip
     expect(new Set(keys).size).toBe(1);
   });
 
-  it("[Q-22] fails with what does not hold, without what it was let in with, or what looks like it", async () => {
+  it("[Q-22] fails with the broken rule, without credentials or text that looks like one", async () => {
     const token = "tok_4f1c99d2aa7be310";
     const other = `ghp_${"a1B2c3D4e5".repeat(4).slice(0, 36)}`;
     const { run } = wired({
@@ -279,7 +279,7 @@ if (method === "invoke" && params.operation === "list" && typeof params.input ==
 describe("skillet capability grant", () => {
   const given = (home: string) => readFileSync(join(home, ".skillet/config.toml"), "utf8");
 
-  it("[Q-03] shows the skill, asks, and gives it to the copy that was shown", async () => {
+  it("[Q-03] shows the skill, asks, and grants to the copy that was shown", async () => {
     const { home, run, file } = wired(FINE);
     const questions: string[] = [];
     const ask = async (question: string) => {
@@ -303,7 +303,7 @@ describe("skillet capability grant", () => {
     );
   });
 
-  it("[Q-19] gives nothing that the skill does not declare, and nothing without a word", async () => {
+  it("[Q-19] grants nothing that the skill does not declare, and nothing without approval", async () => {
     const { home, run } = wired(FINE);
     const before = given(home);
     expect(await run(["capability", "grant", "helper", "desk.tickets", "desk.admin", "--yes"])).toMatchObject({
@@ -323,7 +323,7 @@ describe("skillet capability grant", () => {
     );
   });
 
-  it("takes it back, and says when it is had by another key", async () => {
+  it("revokes the grant, and reports one that remains through another key", async () => {
     const { home, run } = wired({ ...FINE, config: '[skills.helper]\ncapabilities = ["desk.*", "desk.tickets"]' });
     expect((await run(["capability", "ungrant", "helper", "desk.tickets"])).code).toBe(0);
     expect(given(home)).toContain('capabilities = ["desk.*"]');
@@ -336,8 +336,8 @@ describe("skillet capability grant", () => {
   });
 });
 
-describe("skillet doctor, of capabilities", () => {
-  it("shows providers, the vault's key and the log, and fails when the log was edited", async () => {
+describe("capabilities in skillet doctor", () => {
+  it("include providers, the vault's key and the log, and fail for an edited log", async () => {
     const { home, run } = wired({
       program: `
 if (method === "auth.begin") answer({ kind: "paste", message: "Paste." });

@@ -6,7 +6,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
 import { modelConfig } from "../support/use.ts";
 
-/** `skillet chat` with these arguments, over skills of the user's own and a model that follows a script. */
+/** Runs `skillet chat` with these arguments, over the user's own skills and a model that follows a script. */
 async function chatting(turns: readonly Turn[], files: Record<string, string> = {}) {
   const server = await modelServer("openai", turns);
   const config = `${modelConfig("openai", server)}retries = 0\n`;
@@ -24,8 +24,8 @@ const use =
   (skill: string, text = ""): Turn =>
   () => ({ text, calls: [{ tool: "use_skill", input: { skill } }] });
 
-describe("what is piped into a chat", () => {
-  it("goes along with what is said, and chooses no skill", async () => {
+describe("input that is piped into a chat", () => {
+  it("is attached to the message, and selects no skill", async () => {
     const chat = await chatting(
       [
         ({ prompt, context, instructions }) => {
@@ -40,7 +40,7 @@ describe("what is piped into a chat", () => {
     expect([code, stdout]).toEqual([0, "A diff.\n"]);
   });
 
-  it("is what is said when nothing else is", async () => {
+  it("is the message if there is no other", async () => {
     const chat = await chatting([({ prompt }) => `You said: ${prompt}`]);
     expect((await chat([], { stdin: "hello" })).stdout).toBe("You said: hello\n");
     const nothing = await chat([], { stdin: " \n" });
@@ -49,8 +49,8 @@ describe("what is piped into a chat", () => {
   });
 });
 
-describe("one answer of a chat", () => {
-  it("is nothing on stdout but what was said before it failed, and what to do is on stderr", async () => {
+describe("a single answer of a chat", () => {
+  it("prints on stdout only what came before a failure, and the fix on stderr", async () => {
     const chat = await chatting(
       [() => ({ status: 401, message: "bad" }), use("x", "Let me see."), () => "Inner.", () => ({ status: 401 })],
       own("x"),
@@ -63,7 +63,7 @@ describe("one answer of a chat", () => {
     expect(later.stderr.match(/^✗ /gm)).toHaveLength(2);
   });
 
-  it("is refused on stderr alone where there is no such model", async () => {
+  it("reports an unknown model on stderr alone", async () => {
     const chat = await chatting([]);
     const { code, stdout, stderr } = await chat(["--model", "nope", "hello"]);
     expect([code, stdout]).toEqual([3, ""]);
@@ -81,7 +81,7 @@ describe("one answer of a chat", () => {
     expect(JSON.parse(lines.at(-1) ?? "")).toMatchObject({ type: "result", content: "b" });
   });
 
-  it("is streamed once on a terminal, with what ended it", async () => {
+  it("is streamed once on a terminal, with the reason of its end", async () => {
     const chat = await chatting([() => ({ text: "Half an ans", isCut: true }), use("x", "One.")], own("x"));
     const { stdout } = await chat(["go"], { isTTY: true });
     expect(stdout).toMatch(/^Half an ans\n\[The answer was cut off: .*\]\n$/);
@@ -91,8 +91,8 @@ describe("one answer of a chat", () => {
   });
 });
 
-describe("what is shown while a chat goes on", () => {
-  it("is indented by how deep a run is, and no line ends in a blank", async () => {
+describe("progress of a chat", () => {
+  it("is indented by the depth of a run, and no line ends in a blank", async () => {
     const chat = await chatting(
       [
         () => [{ tool: "list_skills", input: {} }],

@@ -15,7 +15,7 @@ const check = (...args: string[]) =>
   skillet(["check", ...args], { cwd: temporaryFolder(files), env: { SKILLS_DIR: "none" } });
 
 describe("skillet check --overlap", () => {
-  it("warns about the skill to narrow, with the words that collide and what only it does", async () => {
+  it("warns about the skill to narrow, with the colliding words and those that only it has", async () => {
     const { code, stdout } = await check("skills", "--overlap");
     expect(code).toBe(0);
     expect(stdout).toMatch(

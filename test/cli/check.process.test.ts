@@ -16,7 +16,7 @@ const codesOf = (path: string, profile: (typeof PROFILES)[number] = "load") =>
     file.diagnostics.map(({ code, severity }) => `${severity} ${code}`),
   );
 
-describe("checking", () => {
+describe("skillet check", () => {
   it("[S-20] reports bare capability ids as errors, all of them, and the skill still loads", async () => {
     const text = skillText("inbox", { more: "capabilities: [email, calendar, gog.email]\n" });
     const home = temporaryFolder({ ".skillet/skills/inbox/SKILL.md": text });
@@ -58,7 +58,7 @@ describe("checking", () => {
     expect((await run("load")).code).toBe(0);
   });
 
-  it("[S-28, S-29] says of a path whether it is a valid skill, without loading it", async () => {
+  it("reports whether a path is a valid skill, without loading it", async () => {
     const cwd = temporaryFolder({ "good/SKILL.md": good, "bad/SKILL.md": "---\nname: bad\n---\nx\n" });
     expect(await skillet(["skill", "validate", "good"], { cwd })).toMatchObject({ code: 0 });
     expect(await skillet(["skill", "validate", "bad"], { cwd })).toMatchObject({
@@ -89,7 +89,7 @@ describe("checking", () => {
       '"\\bfind\\b": patterns without a specific word',
     ],
     ["paths", 'paths: ["**/*.py", "*.md", "src/**", "docs/**", "Dockerfile"]\n', '"**/*.py", "*.md", "src/**": globs'],
-  ])("[T-08] reports %s that are too broad, what that means and what to do", (key, more, found) => {
+  ])("[T-08] reports %s that are too broad, the consequence and the fix", (key, more, found) => {
     const cwd = temporaryFolder({ "it/SKILL.md": skillText("it", { more }) });
     for (const profile of PROFILES) {
       const { files } = checkPath(cwd, { profile });
@@ -106,7 +106,7 @@ describe("checking", () => {
     }
   });
 
-  it("[T-08] reports each trigger that fits every query once, and nothing for specific ones", () => {
+  it("[T-08] reports each trigger that matches every query once, and nothing for specific ones", () => {
     const cwd = temporaryFolder({
       "all/SKILL.md": skillText("all", { more: 'triggers:\n  patterns: [".*"]\npaths: ["**/*"]\n' }),
       "none/SKILL.md": skillText("none", {
@@ -117,7 +117,7 @@ describe("checking", () => {
     expect(codesOf(join(cwd, "none"))).toEqual([]);
   });
 
-  it("takes folders, files, folders of skills and names", async () => {
+  it("accepts folders, files, folders of skills and names", async () => {
     const cwd = temporaryFolder({
       "skills/good/SKILL.md": good,
       "skills/flat.md": skillText("flat"),
@@ -133,7 +133,7 @@ describe("checking", () => {
     });
   });
 
-  it("checks a folder once, whatever leads to it, and a shadowed copy by its address", async () => {
+  it("checks a folder once, however it is reached, and a shadowed copy by its path", async () => {
     const home = temporaryFolder({ ".claude/skills/good/SKILL.md": "---\nname: good\n---\nx\n" });
     const cwd = temporaryFolder({ "skills/good/SKILL.md": good });
     mkdirSync(join(cwd, ".claude"));
@@ -145,13 +145,13 @@ describe("checking", () => {
     expect(far).toMatchObject({ code: 0, stdout: expect.stringContaining("yaml-repaired") });
   });
 
-  it("does not call a file valid that the profile refuses for its name", () => {
+  it("does not report a file as valid that the profile refuses for its name", () => {
     const cwd = temporaryFolder({ "lower/skill.md": skillText("lower") });
     const [file] = checkPath(join(cwd, "lower"), { profile: "agentskills" }).files;
     expect(file).toMatchObject({ isValid: false, diagnostics: [{ code: "file-case", severity: "error" }] });
   });
 
-  it("[P-12] never suggests to move a key to where it has no effect", () => {
+  it("[P-12] never suggests moving a key to a place without effect", () => {
     for (const { keys, place, name } of MANIFEST_FIELDS) {
       for (const key of keys) {
         const folder = temporaryFolder({ "x/SKILL.md": skillText("x", { more: `${key}: v1.0.0\n` }) });
@@ -169,7 +169,7 @@ describe("checking", () => {
     ]);
   });
 
-  it("[P-12] judges by profile: the standard's keys, each client's, and version and tags for shipped skills", () => {
+  it("[P-12] checks by profile: the standard's keys, each client's, and version and tags for shipped skills", () => {
     const cwd = temporaryFolder({
       "plain/SKILL.md": skillText("plain"),
       "extended/SKILL.md": skillText("extended", {
@@ -193,7 +193,7 @@ describe("checking", () => {
   });
 
   describe("links in the instructions", () => {
-    /** What check says of the links of a skill in `skills/a` of a repository; with its line, without the rest. */
+    /** Returns the findings of check for the links of a skill in `skills/a` of a repository, by line. */
     function linksOf(body: string, files: Record<string, string> = {}): string[] {
       const cwd = temporaryFolder({
         ".git/HEAD": "ref: refs/heads/main\n",
@@ -253,7 +253,7 @@ describe("checking", () => {
       "````md\n```\n[x](gone.md)\n```\n[x](gone.md)\n````",
       "Write:\n\n    [x](gone.md)\n    [y](gone.md)",
       "`[x](gone.md)` and ``[x](gone.md)``",
-    ])("[P-13] takes no link out of code: %j", (body) => {
+    ])("[P-13] finds no link in code: %j", (body) => {
       expect(linksOf(body)).toEqual([]);
     });
 
@@ -262,7 +262,7 @@ describe("checking", () => {
       ["```x``` and\n[x](gone.md)", 2],
       ["- a\n\n    [x](gone.md)", 3],
       ["a\n    [x](gone.md)", 2],
-    ])("[P-13] takes links after code, in lists and in paragraphs: %j", (body, line) => {
+    ])("[P-13] finds links after code, in lists and in paragraphs: %j", (body, line) => {
       expect(linksOf(body)).toEqual([`${line} warning dead-link`]);
     });
 
@@ -281,11 +281,11 @@ describe("checking", () => {
         "LINK_TO_DOCS",
       ],
       ...["...", "…", "path/to/file.md", "./path/to/x.md", "docs/adr/ADR-NNN.md", "notes/YYYY-MM-DD.md", "XXXX.md"],
-    ])("[P-13] takes a placeholder for no link: %s", (target) => {
+    ])("[P-13] ignores a placeholder: %s", (target) => {
       expect(linksOf(`[x](${target})`)).toEqual([]);
     });
 
-    it("[P-13] names the link and what to do, and a shipped skill is warned", () => {
+    it("[P-13] names the link and the fix, and only warns for a shipped skill", () => {
       const cwd = temporaryFolder({
         "skills/a/SKILL.md": skillText("a", { body: "[x](../b/SKILL.md)\n[y](../../README.md)\n[z](../gone.md)" }),
         "skills/b/SKILL.md": skillText("b"),
@@ -304,7 +304,7 @@ describe("checking", () => {
       ]);
     });
 
-    it("[Q-12] does not reveal what is outside of the repository", () => {
+    it("[Q-12] does not reveal files outside the repository", () => {
       const outside = temporaryFolder({ "secret.md": "x" });
       const root = temporaryFolder({ "repo/.git/HEAD": "x", "repo/skills/a/references/x.md": "x" });
       symlinkSync(outside, join(root, "repo/skills/a/out"));
@@ -334,13 +334,13 @@ describe("checking", () => {
     ["template-unedited", "1. Describe what to look at first.", 1],
     ["body-long", "line\n".repeat(501), 0],
     ["absolute-path", "Run `/home/ann/bin/tool` now", 1],
-  ])("[P-13] finds %s in the instructions, with its line and a way to mend it", (code, body, line) => {
+  ])("[P-13] finds %s in the instructions, with its line and a fix", (code, body, line) => {
     const cwd = temporaryFolder({ "a/SKILL.md": skillText("a", { body }), "a/there.md": "x" });
     const [file] = checkPath(join(cwd, "a")).files;
     expect(file?.diagnostics).toMatchObject([{ code, line: line + 5, fix: expect.stringMatching(/\w/) }]);
   });
 
-  it("[P-13] finds a missing cue, Windows line ends, and a tool nobody has", () => {
+  it("[P-13] finds a missing cue, Windows line ends, and an unknown tool", () => {
     const cwd = temporaryFolder({
       "cue/SKILL.md": skillText("cue", { description: "Formats numbers." }),
       "crlf/SKILL.md": skillText("crlf").replaceAll("\n", "\r\n"),
@@ -352,16 +352,16 @@ describe("checking", () => {
     expect(tool?.diagnostics).toMatchObject([{ code: "tool-unknown", line: 4, fix: 'did you mean "Read"?' }]);
   });
 
-  it("[P-13] leaves code alone", () => {
+  it("[P-13] ignores code", () => {
     const body =
       "```sh\nTODO: not ours\n\tmake\n[x](missing.md)\n```\n\nUse `[x](missing.md)` and `TODO:` there, and find all TODO comments.";
     expect(codesOf(join(temporaryFolder({ "a/SKILL.md": skillText("a", { body }) }), "a"))).toEqual([]);
   });
 
-  it("judges a megabyte of brackets or backticks as fast as any other megabyte", () => {
+  it("checks a megabyte of brackets or backticks as fast as any other megabyte", () => {
     for (const body of ["[".repeat(900_000), "`".repeat(900_000), "[a](".repeat(225_000), "TODO ".repeat(180_000)]) {
       const cwd = temporaryFolder({ "a/SKILL.md": skillText("a", { body }) });
-      const start = process.cpuUsage(); // Not how busy the machine is with others.
+      const start = process.cpuUsage(); // CPU time, which does not depend on other processes.
       checkPath(join(cwd, "a"));
       const { user, system } = process.cpuUsage(start);
       expect((user + system) / 1000).toBeLessThan(4000);
@@ -376,7 +376,7 @@ describe("checking", () => {
   });
 });
 
-describe("formats", () => {
+describe("output formats of check", () => {
   const cwd = () =>
     temporaryFolder({
       "skills/a/SKILL.md": "---\nname: a\ndescription: Use: it\n---\nx\n",
@@ -384,7 +384,7 @@ describe("formats", () => {
       "skills/broken.md": "---\n",
     });
 
-  it("sarif validates against the schema, with places relative to the workspace", async () => {
+  it("include sarif, which validates against the schema and has paths relative to the workspace", async () => {
     const schema = JSON.parse(
       readFileSync(
         createRequire(import.meta.url).resolve("@microsoft/jest-sarif/lib/schemas/sarif-2.1.0-rtm.5.json"),
@@ -410,7 +410,7 @@ describe("formats", () => {
     ).toBe(true);
   });
 
-  it("github prints one escaped command a finding", async () => {
+  it("include github, which prints one escaped command per finding", async () => {
     const { stdout } = await skillet(["check", "--format", "github"], { cwd: cwd() });
     expect(stdout).toContain("::warning file=skills/a/SKILL.md,line=3,col=1,title=skillet yaml-repaired::");
     for (const line of stdout.trimEnd().split("\n"))
@@ -419,7 +419,7 @@ describe("formats", () => {
       );
   });
 
-  it("json carries profile, files and findings", async () => {
+  it("include json with profile, files and findings", async () => {
     const { stdout } = await skillet(["check", "--json"], { cwd: cwd() });
     expect(JSON.parse(stdout)).toMatchObject({
       profile: "load",
@@ -511,12 +511,12 @@ describe("--fix", () => {
     expect(stdout).toContain("fixed: not-utf8");
   });
 
-  it("says of each file that cannot be written, and goes on", async () => {
+  it("reports each file that cannot be written, and continues", async () => {
     const cwd = temporaryFolder({
       "skills/a/SKILL.md": "---\nname: a\ndescription: Use: it\n---\nx\n",
       "skills/b/SKILL.md": "---\nname: b\ndescription: Use: it\n---\nx\n",
     });
-    // A folder where the draft would be: nobody can write there, not even root.
+    // A folder where the temporary file would be: no user can write there, not even root.
     mkdirSync(join(cwd, `skills/a/SKILL.md.${process.pid}.tmp`));
     const { code, stdout } = await skillet(["check", "skills", "--fix"], { cwd });
     expect(code).toBe(1);
@@ -525,7 +525,7 @@ describe("--fix", () => {
     expect(existsSync(join(cwd, `skills/a/SKILL.md.${process.pid}.tmp`))).toBe(true);
   });
 
-  it("keeps the file's mode, leaves no drafts, and does not write through a link that leaves the folder", async () => {
+  it("keeps the file's mode, leaves no temporary files, and does not write through a link that leaves the folder", async () => {
     const before = "---\nname: a\ndescription: Use: it\n---\nx\n";
     const cwd = temporaryFolder({ "skills/a/SKILL.md": before, "elsewhere/b.md": before });
     chmodSync(join(cwd, "skills/a/SKILL.md"), 0o640);
@@ -542,7 +542,7 @@ describe("skillet new", () => {
     ["first"],
     ["first", "--toolset"],
     ["first", "--description", "Deploys: the app # now. Use when asked to ship."],
-  ])("makes a skill that passes every profile once its template is edited: %s %s", async (...args) => {
+  ])("creates a skill that passes every profile once its template is edited: %s %s", async (...args) => {
     const cwd = temporaryFolder();
     const isDescribed = args.includes("--description");
     expect(await skillet(["new", ...args], { cwd })).toMatchObject({
@@ -571,7 +571,7 @@ describe("skillet new", () => {
     if (isDescribed) expect((await skillet(["list"], { cwd })).stdout).toContain("Deploys: the app # now.");
   });
 
-  it("says what the chosen words break, and names the path as it is from here", async () => {
+  it("reports what the given text breaks, and prints a path relative to the current folder", async () => {
     const workspace = temporaryFolder();
     const { code, stdout } = await skillet(["new", "my-claude", "-C", workspace, "-d", "Does it."]);
     expect(code).toBe(0);
@@ -581,7 +581,7 @@ describe("skillet new", () => {
     expect((await skillet(["check", path])).code).toBe(0);
   });
 
-  it("makes it where it is told to", async () => {
+  it("creates it in the given folder", async () => {
     const home = temporaryFolder();
     const cwd = temporaryFolder();
     await skillet(["new", "mine", "--user"], { cwd, env: { HOME: home } });
@@ -603,7 +603,7 @@ describe("skillet new", () => {
     },
   );
 
-  it("overwrites nothing, and writes nothing when the description cannot be one", async () => {
+  it("overwrites nothing, and writes nothing for an invalid description", async () => {
     const cwd = temporaryFolder({ "skills/there/SKILL.md": "mine" });
     expect(await skillet(["new", "there"], { cwd })).toMatchObject({
       code: 1,

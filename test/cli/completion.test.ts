@@ -10,7 +10,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
 import { type Terminal, terminal } from "../support/terminal.ts";
 
-/** What can come next, asked as a shell's script asks. */
+/** Returns the completions, requested as a shell's script does. */
 async function next(typed: readonly string[], cwd?: string): Promise<string[]> {
   const { code, stdout, stderr } = await skillet(
     ["completion", "fish", "--", "skillet", ...typed],
@@ -27,7 +27,7 @@ async function nextWords(typed: readonly string[], cwd?: string): Promise<string
 const paths = await listCommandPaths();
 
 describe("skillet completion", () => {
-  it.each(paths)("knows what stands below it, and every option that the help names: skillet %s", async (path) => {
+  it.each(paths)("completes the subcommands and every documented option: skillet %s", async (path) => {
     const words = path === "" ? [] : path.split(" ");
     const inner = paths.filter((other) => other !== "" && other.split(" ").slice(0, -1).join(" ") === path);
     const below = inner.map((other) => other.split(" ").at(-1));
@@ -74,14 +74,14 @@ describe("skillet completion", () => {
     [["list", "--js"], ["--json"]],
     [["list", "nothing", "--js"], ["--json"]],
     [["list", "--", "--js"], []],
-    // Options behind a script's name are the script's.
+    // Options after a script's name are the script's.
     [["script", "--st"], ["--stdin"]],
     [["script", "mine", "--st"], []],
-  ])("goes on with %j", async (typed, words) => {
+  ])("completes %j", async (typed, words) => {
     expect(await nextWords(typed, cwd())).toEqual(words);
   });
 
-  it("looks for skills in the workspace that the line names, also those that are disabled", async () => {
+  it("finds skills in the workspace that the line names, including disabled ones", async () => {
     const there = temporaryFolder({
       "skills/far/SKILL.md": skillText("far"),
       ".skillet/config.toml": "[skills.far]\nenabled = false\n",
@@ -91,7 +91,7 @@ describe("skillet completion", () => {
     expect(await nextWords(["show", "fa"], cwd())).toEqual([]);
   });
 
-  it("says in one line what each is", async () => {
+  it("describes each in one line", async () => {
     const description = '"Is\\tloud:\\n it shouts. Use when asked."';
     const folder = temporaryFolder({
       "skills/loud/SKILL.md": skillText("loud", { description }),
@@ -100,7 +100,7 @@ describe("skillet completion", () => {
     expect(await next(["lis"])).toEqual(["list\tList the skills that were found"]);
   });
 
-  it("knows a line of bash as it was typed: quotes, backslashes, and what = and : break apart", async () => {
+  it("parses a line of bash as it was typed: quotes, backslashes, and breaks at = and :", async () => {
     const folder = temporaryFolder({ "skills/my/SKILL.md": skillText("my skill") });
     const answer = async (line: string, replaced: string) =>
       (await skillet(["completion", "bash", "--", line, replaced], { cwd: folder })).stdout.split("\n").slice(0, -1);
@@ -111,12 +111,12 @@ describe("skillet completion", () => {
     expect(await answer("skillet check --format=s", "s")).toEqual(["sarif"]);
     expect(await answer("skillet check --format=", "")).toEqual(["text", "json", "sarif", "github"]);
     expect(await answer("skillet show my@skills ", "")).toEqual([]);
-    // Beside files, bash puts the backslashes itself.
+    // In addition to files, bash adds the backslashes itself.
     expect(await answer("skillet check my", "my")).toEqual(["my skill", ":files"]);
   });
 });
 
-/** A folder that a line is typed in: names that are code to a shell that does not take care. */
+/** A folder with names that are code to a careless shell. */
 function place() {
   const bin = temporaryFolder({
     "start.mjs": `import { run } from ${JSON.stringify(PROGRAM)};\n${RUN}\n`,
@@ -140,7 +140,7 @@ function has(shell: string): boolean {
 /** Each TAB starts the program, as soon as other tests leave it a processor. */
 const PATIENCE_MS = 60_000;
 
-/** Types lines and TAB, and waits for what follows. */
+/** Types lines and TAB, and waits for the output. */
 async function tab({ type, sees }: Terminal, cases: Readonly<Record<string, string>>): Promise<void> {
   for (const [typed, shown] of Object.entries(cases)) {
     type(`${typed}\t`);
@@ -149,8 +149,8 @@ async function tab({ type, sees }: Terminal, cases: Readonly<Record<string, stri
   }
 }
 
-describe("at TAB", { timeout: PATIENCE_MS }, () => {
-  it("bash goes on with choices, skills, files and options, and runs nothing that it is shown", async () => {
+describe("TAB completion", { timeout: PATIENCE_MS }, () => {
+  it("in bash completes choices, skills, files and options, and runs nothing that it lists", async () => {
     const { bin, cwd, home, isRun } = place();
     const bash = terminal(["--norc", "--noprofile", "-i"], { bin: "bash", home, cwd });
     bash.type(`PATH='${bin}':$PATH; PS1='> '; source <(skillet completion bash); echo rea''dy\r`);
@@ -162,13 +162,13 @@ describe("at TAB", { timeout: PATIENCE_MS }, () => {
       "skillet show $(touch line) --bo": "skillet show $(touch line) --body ",
       "skillet check my\t\t": "my notes.md  my skill", // Skills and files in one list.
     });
-    bash.type("exit\r"); // Else it writes its history into the home while that is removed.
+    bash.type("exit\r"); // Otherwise it writes its history into the home while that is removed.
     await bash.ended;
     expect(isRun()).toEqual([]);
   });
 
-  // Where the shell is not there, the gate counts the test as skipped.
-  it.skipIf(!has("zsh"))("zsh goes on with commands, skills and files, and runs nothing that it is shown", async () => {
+  // If the shell is missing, the gate counts the test as skipped.
+  it.skipIf(!has("zsh"))("in zsh completes commands, skills and files, and runs nothing that it lists", async () => {
     const { bin, cwd, home, isRun } = place();
     const zsh = terminal(["-f", "-i"], { bin: "zsh", home, cwd });
     zsh.type(`PATH='${bin}':$PATH; PS1='> '; autoload -U compinit; compinit -D; `);
@@ -179,7 +179,7 @@ describe("at TAB", { timeout: PATIENCE_MS }, () => {
     expect(isRun()).toEqual([]);
   });
 
-  it.skipIf(!has("fish"))("fish goes on with choices, skills and files, and runs nothing that it is shown", () => {
+  it.skipIf(!has("fish"))("in fish completes choices, skills and files, and runs nothing that it lists", () => {
     const { bin, cwd, home, isRun } = place();
     const asked = ["skillet check --format=sa", "skillet show 'my s", "skillet check zo", "skillet check \\\\\\$"];
     const script = ["skillet completion fish | source", ...asked.map((line) => `complete -C "${line}"`)].join("\n");

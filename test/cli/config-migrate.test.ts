@@ -43,7 +43,7 @@ function openHome(user: string, workspace?: string) {
 }
 
 describe("a configuration with keys of an earlier version", () => {
-  it("has the same effect, and a diagnostic for each that names the key of today and its line", async () => {
+  it("has the same effect, and a diagnostic for each with the current key and the line", async () => {
     const { settings, diagnostics, entries } = await openHome(OLD).load();
     expect(settings.limits.iterationCap).toBe(80);
     expect(settings.disclosure.listIntents).toEqual(["zeig alles"]);
@@ -56,7 +56,7 @@ describe("a configuration with keys of an earlier version", () => {
     expect(entries.find(({ parts }) => parts[0] === "limits")).toMatchObject({ parts: ["limits", "iteration_cap"] });
   });
 
-  it("[Q-26] of a workspace gets no more than the key of today", async () => {
+  it("[Q-26] of a workspace has no more rights than the current key", async () => {
     const { settings, diagnostics } = await openHome(
       "[limits]\niteration_cap = 5\n",
       '[limits]\nmost_iterations = 40\n[tools.mcp.web]\nwithout_asking = ["all"]\n',
@@ -66,7 +66,7 @@ describe("a configuration with keys of an earlier version", () => {
     expect(diagnostics.map(({ code }) => code)).toEqual(["config-renamed", "config-renamed", "config-refused"]);
   });
 
-  it("ignores the old key where the file has both", async () => {
+  it("is ignored for a key that the file has in both forms", async () => {
     const { settings, diagnostics } = await openHome("[limits]\niteration_cap = 5\nmost_iterations = 40\n").load();
     expect(settings.limits.iterationCap).toBe(5);
     expect(diagnostics).toMatchObject([
@@ -88,7 +88,7 @@ describe("a configuration with keys of an earlier version", () => {
     expect(other.textOf("home")).toBe("");
   });
 
-  it("is not needed where no file exists, which config migrate reports", async () => {
+  it("is not needed without a file, which config migrate reports", async () => {
     const { code, stdout } = await skillet(["config", "migrate"], { env: { HOME: temporaryFolder({ a: "" }) } });
     expect([code, stdout]).toEqual([0, "No configuration file found\n"]);
   });
@@ -159,7 +159,7 @@ describe("skillet config migrate", () => {
   });
 });
 
-it("every renamed key is in the table of the keys by its name of today alone, and stays in its section", () => {
+it("lists every renamed key in the table by its current name alone, in the same section", () => {
   const paths = CONFIG_KEYS.map(({ path }) => path);
   const above = (path: string) => path.slice(0, path.lastIndexOf("."));
   for (const [old, name] of Object.entries(RENAMED_NAMES.config)) {

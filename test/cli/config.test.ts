@@ -41,7 +41,7 @@ api_key = "sesame-2"
 `;
 
 describe("skillet config", () => {
-  it("[S-19] shows what holds and where it comes from: the default, your file, the workspace's", async () => {
+  it("[S-19] shows each value and its source: the default, your file or the workspace's", async () => {
     const { run } = place(
       "[limits]\nnesting = 2\ntokens = 50\n",
       '[skills.a]\nmodel = "fast"\n[limits]\nnesting = 9\n',
@@ -56,7 +56,7 @@ describe("skillet config", () => {
     expect(defaults).not.toContain("limits.nesting");
   });
 
-  it("[S-38] says what is refused, unknown, not declared, and for no skill", async () => {
+  it("[S-38] reports refused, unknown and undeclared keys, and unknown skills", async () => {
     const { run } = place(
       '[skills.a]\nOTHER = "x"\nenabeld = true\n[skills.b]\nenabled = true\n',
       '[models.x]\nbase_url = "http://evil"\n',
@@ -70,7 +70,7 @@ describe("skillet config", () => {
     expect(stdout).toContain("[skills.b] names a skill that is not found");
   });
 
-  it("[Q-22] shows no secret, in text or JSON, and says whether a reference stands for something", async () => {
+  it("[Q-22] shows no secret, in text or JSON, and reports whether a reference resolves", async () => {
     const { run } = place(SECRETS);
     for (const args of [[], ["--json"]]) {
       const { stdout, stderr } = await run(args, { env: { REAL: "sesame-3" } });
@@ -87,7 +87,7 @@ describe("skillet config", () => {
     expect(shown.stdout, "what a reference stands for is not looked up for anybody").not.toContain("sesame-3");
   });
 
-  it("[S-19] shows what really holds where nobody said anything", async () => {
+  it("[S-19] shows the effective values without any file", async () => {
     const { run } = place();
     const isMac = process.platform === "darwin";
     const [level, engine] = isMac ? ["partial", "seatbelt"] : ["strong", "bubblewrap"];
@@ -108,7 +108,7 @@ describe("skillet config", () => {
     expect((await run([])).stdout).toContain("is readable by other users");
   });
 
-  it("says with its line when a file does not parse", async () => {
+  it("names the line when a file does not parse", async () => {
     const { run } = place("[skills.a\n");
     for (const args of [[], ["get", "limits.nesting"]]) {
       const { code, stdout, stderr } = await run(args);
@@ -117,7 +117,7 @@ describe("skillet config", () => {
     }
   });
 
-  it("says where the file is, also when SKILLET_HOME moves it", async () => {
+  it("prints the file's path, also when SKILLET_HOME moves it", async () => {
     const { run, file } = place();
     expect((await run(["path"])).stdout).toBe(`${file}\n`);
     const SKILLET_HOME = temporaryFolder();
@@ -147,7 +147,7 @@ describe("skillet config get", () => {
     expect(stderr).toContain("skills.b.model is not set");
   });
 
-  it("prints everything below a table, with defaults, and no secret that was not asked for", async () => {
+  it("prints everything below a table, with defaults, and no secret by default", async () => {
     const { run } = place(`${SECRETS}model = "x"\n[limits]\nnesting = 2\n`);
     const research = 'skills.research.KEY = [KEY]\nskills.research.FROM_ENV = "env:REAL"  resolves\n';
     expect((await run(["get", "skills.research"], { env: { REAL: "y" } })).stdout).toContain(research);
@@ -167,7 +167,7 @@ describe("skillet config get", () => {
     expect(await run(["get", "skils"])).toMatchObject({ code: 2, stdout: "" });
   });
 
-  it("[Q-22] prints a secret only when that is asked for", async () => {
+  it("[Q-22] prints a secret only on request", async () => {
     const { run } = place(SECRETS);
     for (const key of ["skills.research.KEY", "models.fast.api_key"]) {
       for (const more of [[], ["--json"]]) {
@@ -183,7 +183,7 @@ describe("skillet config get", () => {
 });
 
 describe("skillet config set", () => {
-  it("makes the file, for nobody else to read", async () => {
+  it("creates the file, readable for its owner alone", async () => {
     const { run, file, text } = place();
     const { code, stdout } = await run(["set", "skills.deploy.enabled", "true"]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: "✓ skills.deploy.enabled set in ~/.skillet/config.toml\n" });
@@ -191,7 +191,7 @@ describe("skillet config set", () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
-  it("leaves comments, order and everything else as they are", async () => {
+  it("keeps comments, order and everything else", async () => {
     const before = `# the top
 
 [skills.a] # head
@@ -227,14 +227,14 @@ enabled = false
     ["no line end", "[skills.a]\nenabled = true", '[skills.a]\nenabled = true\nmodel = "x"\n'],
     ["Windows line ends", "[skills.a]\r\nenabled = true\r\n", '[skills.a]\r\nenabled = true\r\nmodel = "x"\r\n'],
     ["a table of its table", "[skills.a.capability_provider]\nenabled = true\n", undefined],
-  ])("finds its place among %s", async (_, before, after) => {
+  ])("finds the right place among %s", async (_, before, after) => {
     const { run, text } = place(before);
     expect((await run(["set", "skills.a.model", "x"])).stderr).toBe("");
     if (after !== undefined) expect(text()).toBe(after);
     expect((await run(["get", "skills.a.model"])).stdout).toBe("x\n");
   });
 
-  it("changes nothing where a person must, and says which line", async () => {
+  it("changes nothing when the user must edit by hand, and names the line", async () => {
     const before = '[tools]\ndisabled = []\n[skills]\na = { enabled = true, model = "x" }\n';
     const { run, text } = place(before);
     for (const args of [
@@ -267,14 +267,14 @@ enabled = false
     },
   );
 
-  it("quotes a name where it must be", async () => {
+  it("quotes a name if necessary", async () => {
     const { run, text } = place();
     await run(["set", "prices.claude/x.5.output", "15"]);
     await run(["set", 'skills."my skill".enabled', "true"]);
     expect(text()).toBe('[prices."claude/x.5"]\noutput = 15\n\n[skills."my skill"]\nenabled = true\n');
   });
 
-  it("takes lists with commas or as JSON, and numbers and flags as what they are", async () => {
+  it("accepts lists with commas or as JSON, and parses numbers and booleans", async () => {
     const { run, text } = place();
     await run(["set", "tools.disabled", "bash, grep"]);
     await run(["set", "disclosure.list_intents", '["a, b", "c"]']);
@@ -300,7 +300,7 @@ enabled = false
     [["models.x.base_url", "nowhere"], "must be a web address"],
     [["limits.nesting"], "limits.nesting needs a value"],
     [["", "x"], "is not a known key"],
-  ])("refuses %j with what to do, and writes nothing", async (args, said) => {
+  ])("refuses %j with a fix, and writes nothing", async (args, said) => {
     const { run, file } = place();
     const { code, stderr } = await run(["set", ...args]);
     expect(code).toBe(2);
@@ -329,7 +329,7 @@ enabled = false
       expect((await run(["set", "skills.a.KEY"], options)).code).toBe(2);
   });
 
-  it("keeps a link to the file a link", async () => {
+  it("keeps a link to the file", async () => {
     const { run, file } = place();
     const real = join(temporaryFolder({ "dotfiles.toml": "# dots\n" }), "dotfiles.toml");
     writeFiles(join(file, ".."), { x: "" });
@@ -339,7 +339,7 @@ enabled = false
     expect(readFileSync(real, "utf8")).toBe("# dots\n\n[limits]\nnesting = 1\n");
   });
 
-  it("keeps a link a link that leads to where nothing is yet", async () => {
+  it("keeps a link to a file that does not exist yet", async () => {
     const { run, file } = place("");
     rmSync(file);
     symlinkSync("dots/config.toml", file);
@@ -348,7 +348,7 @@ enabled = false
     expect(readFileSync(join(file, "../dots/config.toml"), "utf8")).toBe("[limits]\nnesting = 1\n");
   });
 
-  it("says so where a file stands in place of its folder", async () => {
+  it("reports a file in place of its folder", async () => {
     const { run, file } = place(undefined, undefined, { "home/.skillet": "" });
     const { code, stderr } = await run(["set", "limits.nesting", "1"]);
     expect(code).toBe(1);
@@ -357,7 +357,7 @@ enabled = false
     );
   });
 
-  it("loses nothing when many processes set at once", async () => {
+  it("loses nothing with many concurrent processes", async () => {
     const { file, text } = place("");
     const program = `import { run } from ${JSON.stringify(PROGRAM)}; ${RUN}`;
     const start = (index: number) =>
@@ -373,7 +373,7 @@ enabled = false
 });
 
 describe("skillet config unset", () => {
-  it("takes one value out, and says when there is none", async () => {
+  it("removes one value, and reports when there is none", async () => {
     const { run, text } = place(SECRETS);
     expect((await run(["unset", "skills.research.KEY"])).code).toBe(0);
     expect(text()).toBe(SECRETS.replace('KEY = "sesame-1"\n', ""));
@@ -382,7 +382,7 @@ describe("skillet config unset", () => {
     expect(again.stderr).toContain("skills.research.KEY is not set in ~/.skillet/config.toml");
   });
 
-  it("takes out what is not known too: that is how a misspelling goes", async () => {
+  it("removes an unknown key too, such as a misspelling", async () => {
     const { run, text } = place("[skills.a]\nenabeld = true\n");
     expect((await run(["unset", "skills.a.enabeld"])).code).toBe(0);
     expect(text()).toBe("");
@@ -393,7 +393,7 @@ describe("skillet config unset", () => {
     ["at the end", '[a]\nx = 1\n\n[skills.a]\nmodel = "x"', "[a]\nx = 1\n"],
     ["with Windows line ends", '[a]\r\nx = 1\r\n\r\n[skills.a]\r\nmodel = "x"\r\n', "[a]\r\nx = 1\r\n"],
     ["right before another", '[skills.a]\nmodel = "x"\n[b]\ny = 1\n', "[b]\ny = 1\n"],
-  ])("takes out the table that it emptied, %s", async (_, before, after) => {
+  ])("removes the table that it emptied, %s", async (_, before, after) => {
     const { run, text } = place(before);
     expect((await run(["unset", "skills.a.model"])).code).toBe(0);
     expect(text()).toBe(after);
@@ -406,7 +406,7 @@ describe("skillet config unset", () => {
     '[skills.a]\n# why\nmodel = "x"\n',
     '[skills.a]\nmodel = "x"\n# enabled = false\n',
     'skills.a.model = "x"\nskills.a.enabled = true\n',
-  ])("leaves a table with anything else in it: %j", async (before) => {
+  ])("keeps a table with anything else in it: %j", async (before) => {
     const { run, text } = place(before);
     await run(["unset", "skills.a.model"]);
     expect(text()).toBe(before.replace(/.*model = "x"\n/, ""));

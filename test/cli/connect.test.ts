@@ -21,7 +21,7 @@ import { skilletProcess } from "../support/skillet-process.ts";
 
 const BIN = join(import.meta.dirname, "..", "..", "bin", "skillet.cjs");
 
-/** A home folder and a project with these files. */
+/** Creates a home folder and a project with these files. */
 function place(files: Record<string, string | Uint8Array> = {}) {
   const folder = temporaryFolder({ "home/x": "", "project/x": "", ...files });
   const [home, project] = [join(folder, "home"), join(folder, "project")];
@@ -32,7 +32,7 @@ function place(files: Record<string, string | Uint8Array> = {}) {
     text: (file: string) => readFileSync(join(folder, file), "utf8"),
     connect: (args: readonly string[], options: RunOptions = {}) =>
       skillet(["connect", ...args], { cwd: project, ...options, env: { HOME: home, ...options.env } }),
-    /** Everything but skillet's own folder. */
+    /** Reads everything except skillet's own folder. */
     all: () => filesIn(folder),
   };
 }
@@ -48,7 +48,7 @@ function filesIn(folder: string): Record<string, string> {
   );
 }
 
-/** Whether a text has all characters of another, in their order. */
+/** True when a text has all characters of another, in their order. */
 function remainsIn(text: string, longer: string): boolean {
   let at = 0;
   for (const character of longer) if (character === text[at]) at++;
@@ -123,7 +123,7 @@ describe("skillet connect", () => {
     }
   });
 
-  it("names the supported clients when it does not know one", async () => {
+  it("names the supported clients for an unknown one", async () => {
     const { code, stderr } = await place().connect(["foo"]);
     expect([code, stderr.replace(/\s+/g, " ")]).toEqual([
       2,
@@ -144,7 +144,7 @@ describe("skillet connect", () => {
     expect(stderr).toContain("skillet trust ~/.claude/skills");
   });
 
-  it("[A-08] counts the text-only skills that the client reads itself, and names the way to list them again", async () => {
+  it("[A-08] counts the text-only skills that the client reads itself, and names the command to list them again", async () => {
     const skill = "---\nname: own\ndescription: Does it. Use when asked.\n---\n\nDo it.\n";
     const at = place({ "home/.claude/skills/own/SKILL.md": skill });
     const said = async (...args: string[]) =>
@@ -356,7 +356,7 @@ describe("skillet connect", () => {
   });
 
   it.runIf(HAS_ORDINARY_USER)(
-    "[A-07] takes back the first file when the folder of the second cannot be written",
+    "[A-07] restores the first file when the folder of the second cannot be written",
     async () => {
       for (const isLink of [false, true]) {
         const at = place({ "home/.claude/x": "", "home/shared/settings.json": "{}\n" });
@@ -445,7 +445,7 @@ describe("skillet connect", () => {
     });
   });
 
-  it("refuses an option that is for another client", async () => {
+  it("refuses an option of another client", async () => {
     const at = place();
     for (const args of [
       ["claude", "--approve-tools"],
@@ -458,7 +458,7 @@ describe("skillet connect", () => {
     expect(readdirSync(at.home)).toEqual(["x"]);
   });
 
-  it("leaves the hook out with --no-hook, and where the client has none", async () => {
+  it("omits the hook with --no-hook, and if the client has none", async () => {
     const at = place();
     await at.connect(["claude", "--no-hook", "--yes"]);
     expect(existsSync(join(at.home, ".claude"))).toBe(false);
@@ -522,14 +522,14 @@ describe("skillet connect", () => {
     expect(questions.filter((question) => question.startsWith("May"))).toHaveLength(1);
   });
 
-  it("names the command for copies where they work better", async () => {
+  it("names the command for copies if they work better", async () => {
     const at = place();
     const { stderr } = await at.connect(["gemini", "--yes"]);
     expect(stderr).toMatch(/\d+ skills are text only and work better as a copy: Gemini CLI treats/);
     expect((await at.connect(["codex", "--yes"])).stderr).not.toContain("text only");
   });
 
-  it("lists the clients that are on this machine, and which are connected", async () => {
+  it("lists the clients on this machine, and which are connected", async () => {
     const at = place({ "home/.codex/x": "", "home/bin/gemini": "#!/bin/sh\n" });
     chmodSync(join(at.home, "bin/gemini"), 0o755);
     const env = { PATH: join(at.home, "bin") };

@@ -9,14 +9,14 @@ import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 interface Scene {
-  /** Files of the user's home, and below `project/` of the workspace. */
+  /** Files of the user's home, and those of the workspace below `project/`. */
   files?: Record<string, string>;
   config?: string;
   options?: readonly string[];
   beside?: string;
 }
 
-/** `skillet chat` at a terminal, with a model that follows a script; with none at all where there is no script. */
+/** Runs `skillet chat` at a terminal, with a model that follows the script, or without a model. */
 async function dialogue(turns: readonly Turn[] | undefined, scene: Scene = {}) {
   const opened = await start(turns, scene);
   await opened.sees("> ");
@@ -42,7 +42,7 @@ const own = (name: string, options: Parameters<typeof skillText>[1] = {}) => ({
 });
 
 describe("a dialogue", () => {
-  it("streams answers, remembers what was said, and leaves at Ctrl-D", async () => {
+  it("streams answers, remembers messages, and ends at Ctrl-D", async () => {
     const { type, sees, screen, ended } = await dialogue([
       ({ prompt }) => ({ text: `You said ${prompt}.`, usage: { input: 100, output: 20, cached: 0 } }),
       ({ said }) => `Then ${said.join(" ")}`,
@@ -60,7 +60,7 @@ describe("a dialogue", () => {
     );
   });
 
-  it("says at its beginning which model there is, how many skills, and where", async () => {
+  it("prints the model, the number of skills and their sources at its start", async () => {
     const { type, screen, ended } = await dialogue([], { files: own("x") });
     type("exit\r");
     expect(await ended).toBe(0);
@@ -69,7 +69,7 @@ describe("a dialogue", () => {
     expect(header.length).toBeLessThanOrEqual(80);
   });
 
-  it("says at its beginning that there is no language model", async () => {
+  it("reports a missing language model at its start", async () => {
     const { type, screen, ended } = await dialogue(undefined);
     type("quit\r");
     expect(await ended).toBe(0);
@@ -77,7 +77,7 @@ describe("a dialogue", () => {
     for (const line of screen().split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  it("says what went wrong and what to do, and goes on", async () => {
+  it("reports an error and its fix, and continues", async () => {
     const { type, sees, screen, ended } = await dialogue([
       () => ({ status: 401, message: "no such key" }),
       ({ said }) => `After ${said.join(" ")}`,
@@ -95,8 +95,8 @@ describe("a dialogue", () => {
   });
 });
 
-describe("what is typed in a dialogue", () => {
-  it("is kept for the next prompt when several lines come at once", async () => {
+describe("typed text in a dialogue", () => {
+  it("is kept for the next prompt when several lines arrive at once", async () => {
     const said = ({ prompt }: { prompt: string }) => `You said ${prompt}.`;
     const { type, sees, screen, ended } = await dialogue([said, said, said]);
     type("one\rtwo\rthree\r/quit\r");
@@ -107,7 +107,7 @@ describe("what is typed in a dialogue", () => {
     );
   });
 
-  it("is one message with its line breaks when a terminal says that it was pasted", async () => {
+  it("is one message with its line breaks when the terminal reports a paste", async () => {
     const { type, sees, screen, written, ended } = await dialogue([
       ({ prompt }) => {
         expect(prompt).toBe("Look: first\n  second\n\tthird, please");
@@ -125,7 +125,7 @@ describe("what is typed in a dialogue", () => {
     expect(written()).toContain("\u001b[?2004l");
   });
 
-  it("does not come between the lines of an answer, and is there at the next prompt", async () => {
+  it("does not appear between the lines of an answer, and is there at the next prompt", async () => {
     const { type, sees, screen, ended } = await dialogue(
       [
         () => [{ tool: "bash", input: { command: "sleep 2" } }],
@@ -145,7 +145,7 @@ describe("what is typed in a dialogue", () => {
     expect(screen()).toMatch(/\nSlept\.\nWell\.\n\d+\.\d s.*\n> next\nYou said next\.\n/);
   });
 
-  it("stops what is being done at Ctrl-C, and not the program; what was typed ahead is gone", async () => {
+  it("is discarded at Ctrl-C, which stops the answer and not the program", async () => {
     const { type, sees, screen, ended, requested } = await dialogue([() => ({ hangs: true }), () => "Still here."]);
     type("one\r");
     await requested(1);
@@ -192,7 +192,7 @@ describe("what is typed in a dialogue", () => {
   });
 });
 
-/** What a dialogue must have undone however it ended: keys that come one by one and unseen, and marks around pastes. */
+/** What a dialogue must undo at any end: raw mode, hidden keys, and marks around pastes. */
 function expectRestored({ left, written }: Terminal) {
   expect(left()).toMatch(/[^-]icanon/);
   expect(left()).toMatch(/[^-]echo /);
@@ -200,21 +200,21 @@ function expectRestored({ left, written }: Terminal) {
 }
 
 describe("the terminal of a dialogue", () => {
-  it("is as it was after an option that cannot be", async () => {
+  it("is restored after an invalid option", async () => {
     const opened = await start([], { options: ["--timeout", "abc"] });
     expect(await opened.ended).toBe(2);
     expect(opened.screen()).toContain("--timeout");
     expectRestored(opened);
   });
 
-  it("is as it was after it was left", async () => {
+  it("is restored after the dialogue ended", async () => {
     const opened = await dialogue([]);
     opened.type("/quit\r");
     expect(await opened.ended).toBe(0);
     expectRestored(opened);
   });
 
-  it("is as it was after a bug", async () => {
+  it("is restored after a bug", async () => {
     const beside = `process.once("SIGUSR2", () => { throw new Error("a bug"); });`;
     const opened = await dialogue([], { beside });
     opened.signal("SIGUSR2");
@@ -229,7 +229,7 @@ describe("the terminal of a dialogue", () => {
     ["SIGHUP", 129],
   ] as const;
   it.each(sampleRows(signals, 1))(
-    "is as it was after %s, which ends the program at its prompt and during an answer",
+    "is restored after %s, which ends the program at its prompt and during an answer",
     async (name, code) => {
       const waiting = await dialogue([]);
       waiting.signal(name);
@@ -245,7 +245,7 @@ describe("the terminal of a dialogue", () => {
     },
   );
 
-  it("can be taken away", async () => {
+  it("can disappear", async () => {
     // Its end may be read before the signal comes.
     const ends = [0, 129];
     const waiting = await dialogue([]);
@@ -256,7 +256,7 @@ describe("the terminal of a dialogue", () => {
     expect(ends).toContain(await answering.hangUp());
   });
 
-  it("stays when another program sends what Ctrl-C sends", async () => {
+  it("stays when another program sends the signal of Ctrl-C", async () => {
     const { type, signal, sees, ended, requested } = await dialogue([() => ({ hangs: true }), () => "Still here."]);
     type("one\r");
     await requested(1);
@@ -275,7 +275,7 @@ describe("the terminal of a dialogue", () => {
 });
 
 describe("the commands of a dialogue", () => {
-  it("say how to go on with a skill that Ctrl-C stopped", async () => {
+  it("explain how to resume a skill that Ctrl-C stopped", async () => {
     const { type, sees, ended, requested } = await dialogue([() => ({ hangs: true })], { files: own("x") });
     type("/x go\r");
     await requested(1);
@@ -287,7 +287,7 @@ describe("the commands of a dialogue", () => {
     expect(await ended).toBe(0);
   });
 
-  it("list skills, use one by its name, and say how they are used", async () => {
+  it("list skills, use one by name, and explain how to use it", async () => {
     const { type, sees, ended } = await dialogue([() => "By the skill.", ({ prompt }) => `Again: ${prompt}`], {
       files: own("x"),
     });
@@ -307,7 +307,7 @@ describe("the commands of a dialogue", () => {
     expect(await ended).toBe(0);
   });
 
-  it("are not said to the model when there are none such, and a path is no command", async () => {
+  it("are not sent to the model when they are unknown, and a path is not a command", async () => {
     const { type, sees, ended } = await dialogue([({ prompt }) => `Path: ${prompt}`], { files: own("deploy") });
     type("/skils\r");
     await sees("✗ /skils is neither a command nor a skill");
@@ -321,7 +321,7 @@ describe("the commands of a dialogue", () => {
     expect(await ended).toBe(0);
   });
 
-  it("change the model of what is said from then on", async () => {
+  it("change the model of later messages", async () => {
     const other = await modelServer("openai", [() => "From the other one."]);
     const { type, sees, ended } = await dialogue([], { config: modelConfig("openai", other, "other") });
     type("/model\r");
@@ -339,7 +339,7 @@ describe("the commands of a dialogue", () => {
     expect(await ended).toBe(0);
   });
 
-  it("leave what a skill gave in the conversation", async () => {
+  it("keep the result of a skill in the conversation", async () => {
     const { type, sees, ended } = await dialogue(
       [
         () => "Forty-two.",
@@ -367,7 +367,7 @@ describe("trust in a dialogue", () => {
   const files = { "project/skills/y/SKILL.md": skillText("y", { body: "Run: echo from y" }) };
   const use: Turn = () => ({ text: "I use y.", calls: [{ tool: "use_skill", input: { skill: "y" } }] });
 
-  it("is asked for before what was refused for it alone is an answer", async () => {
+  it("is requested before a refusal for lack of trust becomes the answer", async () => {
     const { type, sees, screen, ended } = await dialogue(
       [use, () => "It was refused.", use, () => "Inner.", ({ said }) => `Done after ${said[0]}.`],
       { files },
@@ -383,7 +383,7 @@ describe("trust in a dialogue", () => {
     expect(screen()).not.toContain("It was refused.");
   });
 
-  it("is not given by what was typed before the question", async () => {
+  it("is not given by text that was typed before the question", async () => {
     const { type, sees, screen, ended } = await dialogue([use, () => "It was refused."], { files });
     type("please y\ry\ry\r");
     await sees("[y/N] ");

@@ -39,7 +39,7 @@ describe("links to the documentation", () => {
     expect(JSON.parse(stdout).error).not.toHaveProperty("docs");
   });
 
-  it("are absent for an address that is not one of the web", async () => {
+  it("are absent for an address that is not a web address", async () => {
     const { stderr } = await skillet(["show", "nothing"], homeWith('[docs]\nurl = "javascript:alert(1)"\n'));
     expect(stderr).not.toContain("javascript:alert(1)/errors");
   });

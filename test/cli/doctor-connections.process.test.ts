@@ -10,7 +10,7 @@ import { PROGRAM, RUN } from "../support/program.ts";
 
 const BIN = join(import.meta.dirname, "..", "..", "bin", "skillet.cjs");
 
-/** A home in which clients are connected with a program at another path: the sources, or what stands in for them. */
+/** A home in which clients are connected with a program at another path: the sources, or a replacement. */
 function place(program = `import(${JSON.stringify(PROGRAM)}).then(({ run }) => { ${RUN} })`) {
   const folder = temporaryFolder({ "home/x": "", "project/x": "", "bin/skillet.cjs": program });
   const [home, project] = [join(folder, "home"), join(folder, "project")];
@@ -99,7 +99,7 @@ describe("skillet doctor", () => {
     expect(connections[0].hook).toEqual({ state: "fails", detail: expect.stringContaining("skillet hook:") });
   });
 
-  it("[A-07] ends what does not answer in time", async () => {
+  it("[A-07] ends a program that does not answer in time", async () => {
     const at = place("setInterval(() => {}, 1000);");
     await at.connect("cursor");
     const connection = { home: at.home, workspace: at.project, env: { HOME: at.home }, platform: process.platform };

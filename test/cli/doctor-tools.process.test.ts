@@ -16,7 +16,7 @@ const server = (name: string, kind: string, more = "") =>
   `[tools.mcp.${name}]\ncommand = ${JSON.stringify([process.execPath, PROGRAM, kind])}\n${more}\n`;
 
 describe("`doctor --tools`", () => {
-  it("starts the configured servers, and says what each has or lacks", async () => {
+  it("starts the configured servers, and reports what each provides or lacks", async () => {
     const HOME = homeWith(
       server("web", "usual", 'tools = ["look", "send"]') +
         server("dies", "dies", 'env = { API_KEY = "the key" }') +
@@ -31,14 +31,14 @@ describe("`doctor --tools`", () => {
     expect(code).toBe(1);
   });
 
-  it("says the same as data", async () => {
+  it("reports the same as JSON", async () => {
     const HOME = homeWith(server("web", "usual", 'tools = ["look"]'));
     const { code, stdout } = await skillet(["doctor", "--tools", "--json"], { env: { HOME } });
     expect(JSON.parse(stdout)).toMatchObject({ servers: [{ name: "web", tools: ["web.look"], problems: [] }] });
     expect(code).toBe(0);
   });
 
-  it("says that there are none", async () => {
+  it("reports that there are none", async () => {
     const { code, stdout } = await skillet(["doctor", "--tools"]);
     expect(stdout).toContain("none configured");
     expect(code).toBe(0);

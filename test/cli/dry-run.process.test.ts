@@ -12,7 +12,7 @@ interface Parts {
   files?: Record<string, string>;
 }
 
-/** A skill of the user's own, in a workspace that anybody may write to. */
+/** One of the user's own skills, in a workspace that everyone can write to. */
 function scene({ more = "", body = "Run: echo hi", config = "", files = {} }: Parts = {}) {
   const root = temporaryFolder({
     "home/.skillet/skills/x/SKILL.md": skillText("x", { more, body }),
@@ -35,13 +35,13 @@ describe("skillet run --dry-run", () => {
     ["writable with your approval", ""],
     ["writable", '[skills.x]\nworkspace = "read-write"\n'],
     ["read-only", '[skills.x]\nworkspace = "read"\n'],
-  ])("says that the workspace is seen: %s", async (said, config) => {
+  ])("reports that the workspace is visible: %s", async (said, config) => {
     const { stdout, code } = await scene({ config }).run();
     expect(code).toBe(0);
     expect(stdout).toMatch(new RegExp(`^✓ workspace +visible as /workspace, ${said}$`, "m"));
   });
 
-  it("says why the workspace is not seen", async () => {
+  it("reports why the workspace is not visible", async () => {
     const off = await scene({ config: '[sandbox]\nworkspace = "none"\n' }).run();
     expect(off.stdout).toMatch(/^✓ workspace +not visible: workspace = "none" is set for it$/m);
     const { run, home } = scene();
@@ -50,14 +50,14 @@ describe("skillet run --dry-run", () => {
     expect(wide.stdout).toContain("work in a project folder");
   });
 
-  it("refuses where a workspace was given that cannot be had", async () => {
+  it("refuses a given workspace that is unavailable", async () => {
     const { run, home } = scene({ config: '[skills.x]\nworkspace = "read"\n' });
     const { code, stdout } = await run([], { cwd: home });
     expect(code).toBe(3);
     expect(stdout).toMatch(/^✗ workspace +The workspace ~ is your home folder/m);
   });
 
-  it("names what can be reached", async () => {
+  it("lists the reachable hosts", async () => {
     const closed = await scene().run();
     expect(closed.stdout).toMatch(/^✓ network +closed$/m);
     expect(closed.stdout).not.toContain("skillet config set");
@@ -77,14 +77,14 @@ describe("skillet run --dry-run", () => {
       { files: { "scripts/go.py": 'import urllib.request\nurllib.request.urlopen("https://Data.example.org/x")\n' } },
       "data.example.org:443",
     ],
-  ])("says how to open the network to a skill with %s", async (_, parts, wanted) => {
+  ])("explains how to open the network to a skill with %s", async (_, parts, wanted) => {
     const { stdout, code } = await scene(parts).run();
     expect(code, "it would run").toBe(0);
     expect(stdout).toMatch(/^! Skill 'x' .*\n? *.*has no network access\s+\[[a-z-]+\]\n/m);
     expect(stdout).toContain(`  run: skillet config set skills.x.network ${wanted}\n`);
   });
 
-  it("says when nothing but a language model could follow the skill, and how to get one", async () => {
+  it("reports a skill that only a language model can follow, and how to get one", async () => {
     const { stdout } = await scene({ body: "Say something kind." }).run();
     expect(stdout.replace(/\n {2}/g, " ")).toContain(
       "! x needs a language model: it contains no commands  [model-needed] set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default]\n",
@@ -92,7 +92,7 @@ describe("skillet run --dry-run", () => {
     expect((await scene().run()).stdout).not.toContain("needs a language model");
   });
 
-  it("[S-16] does not look at what is hidden from this caller, and says so", async () => {
+  it("[S-16] does not check a skill that is hidden from this caller, and reports that", async () => {
     const { run } = scene({ more: "sensitive: true\nenv: [KEY]\nallowed_tools: [web_fetch]\n", body: "Talk." });
     const { code, stdout } = await run(["--chat-type", "group"]);
     expect(code).toBe(3);
@@ -107,13 +107,13 @@ describe("skillet run --dry-run", () => {
     expect(checks).toContainEqual({ name: "variables", detail: "", refusals: [], isSkipped: true });
   });
 
-  it("says once that one which is disabled was not looked at", async () => {
+  it("reports once that a disabled skill was not checked", async () => {
     const { stdout } = await scene({ config: "[skills.x]\nenabled = false\n" }).run();
     expect(stdout).toMatch(/^✗ enabled .*\n +enable it: skillet enable \w+$/m);
     expect(stdout.match(/were skipped.*/g)).toEqual(["were skipped: the skill is disabled"]);
   });
 
-  it("fits into 80 columns, and leaves commands in one piece", async () => {
+  it("fits into 80 columns, and keeps commands in one piece", async () => {
     const { stdout } = await scene({
       more: "env: [A_RATHER_LONG_NAME_OF_ONE]\nallowed_tools: [bash, web_fetch, read_file, write_file, edit_file, list_files]\n",
       body: "Talk.",

@@ -5,7 +5,7 @@ import { readAgentOutput, splitCommand } from "../../src/eval/agent-arm.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
-/** A program that behaves like an agent: it knows how only if the skill is in its folder, and prints JSON like `claude -p`. */
+/** A program that behaves like an agent: it succeeds only if the skill is in its folder, and prints JSON like `claude -p`. */
 const AGENT = `#!/bin/sh
 { echo "$HOME|$SECRET|$ANTHROPIC_API_KEY|$*"; ls "$HOME/.claude/skills/sums" 2>&1; } >> "$(dirname "$0")/seen"
 if [ -f "$HOME/.claude/skills/sums/SKILL.md" ]; then printf 3 > total.txt; fi

@@ -53,7 +53,7 @@ const picks: Turn = ({ prompt, results }) => {
 };
 
 describe("skillet eval --level trigger", () => {
-  it("reports which queries a model picks the skill for, and what it picks instead", async () => {
+  it("reports which queries a model selects the skill for, and what it selects instead", async () => {
     const { run, home, server } = await scene(picks);
     const { code, stdout, stderr } = await run("--misses", "-k", "1");
     expect(code).toBe(0);
@@ -126,7 +126,7 @@ describe("skillet eval --level trigger", () => {
     expect(server.requests).toHaveLength(7);
   });
 
-  it("leaves out the skills that cannot be used if none is named", async () => {
+  it("omits skills that cannot be used if none is named", async () => {
     const home = temporaryFolder();
     const { code, stderr } = await skillet(["eval", "--level", "trigger", "--dry-run"], {
       cwd: home,

@@ -12,7 +12,7 @@ const queries: { query: string; should_trigger: boolean }[] = JSON.parse(
   readFileSync(join(shipped, "evals/triggers.json"), "utf8"),
 );
 
-/** A reviewer that finds the defects with the skill, misses them without it, and picks the skill for what it is for. */
+/** A reviewer that finds the defects with the skill, misses them without it, and selects the skill for its purpose. */
 const reviewer: Turn = ({ tools, instructions, prompt, results }) => {
   if ("load_skill" in tools) {
     const isFor = queries.some(({ query, should_trigger }) => should_trigger && query === prompt);

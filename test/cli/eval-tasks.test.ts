@@ -26,7 +26,7 @@ cases:
 `;
 const PRICES = `[prices."${MODEL}"]\ninput = 100000\noutput = 100000\n`;
 
-/** An agent that knows how only if the skill tells it: then it writes the sum, otherwise it only answers. */
+/** An agent that succeeds only with the skill: then it writes the sum, otherwise it only answers. */
 const agent: Turn = ({ instructions, results }): Reply => {
   if (!instructions.includes("Add up the lines")) return "done, I think";
   if (results.length === 0) return [{ tool: "read_file", input: { path: "sales.csv" } }];
@@ -63,7 +63,7 @@ async function scene(
 const isBaseline = ({ instructions }: ModelRequest) => !instructions.includes("Add up the lines");
 
 describe("skillet eval --level task", () => {
-  it("does the tasks with and without the skill, grades them and says that it helps", async () => {
+  it("does the tasks with and without the skill, grades them and reports that it helps", async () => {
     const { run, server, home } = await scene(agent);
     const { code, stdout, stderr } = await run("--max-cost", "1000");
     expect(stderr).toContain("plan: 1 case, arms none, skill, 12 trials, with openai-compatible/test-model\n");

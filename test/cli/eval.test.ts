@@ -29,7 +29,7 @@ const evaluated = async (args: string[], more: Record<string, string> = {}) =>
   skillet(["eval", ...args], { cwd: temporaryFolder({ ...files, ...more }), env: { SKILLS_DIR: "none" } });
 
 describe("skillet eval", () => {
-  it("prints recall, what was told, false triggers, and who took a query", async () => {
+  it("prints recall, listed tiers, false triggers, and competing skills", async () => {
     const { code, stdout, stderr } = await evaluated(["skills"]);
     expect(code).toBe(0);
     expect(stdout).toBe(
@@ -40,7 +40,7 @@ describe("skillet eval", () => {
     );
   });
 
-  it("stores the result with intervals, misses and who took them, and warns of few queries", async () => {
+  it("stores the result with intervals, misses and competitors, and warns of few queries", async () => {
     const home = temporaryFolder();
     const cwd = temporaryFolder(files);
     await skillet(["eval", "skills", "--ci"], { cwd, env: { SKILLS_DIR: "none", HOME: home } });
@@ -76,7 +76,7 @@ describe("skillet eval", () => {
     expect(stdout).toContain("    false what is an invoice?");
   });
 
-  it("indexes training queries as examples, and held-out ones not", async () => {
+  it("indexes training queries as examples, but not held-out ones", async () => {
     const heldOut = await evaluated(["skills", "--json"], {
       "skills/invoices/evals/triggers.json": JSON.stringify([query("zorgle the frobnicator", true)]),
     });
@@ -90,7 +90,7 @@ describe("skillet eval", () => {
     expect(JSON.parse(trained.stdout)).toMatchObject({ training: 1, all: { queries: 1, recall: { 1: 1 } } });
   });
 
-  it("splits queries that do not say where they belong by themselves: adding one moves no other", () => {
+  it("splits queries without a set deterministically: adding one moves no other", () => {
     const plain = Array.from({ length: 40 }, (_, index) => ({ query: `query number ${index}`, should_trigger: true }));
     const heldOut = (queries: object[]) => {
       const folder = temporaryFolder({ "evals/triggers.json": `\ufeff${JSON.stringify(queries)}` });
@@ -125,7 +125,7 @@ describe("skillet eval", () => {
     expect((await evaluated(["skills/plain", "--ci"])).code).toBe(1);
   });
 
-  it("takes one skill's folder, a name, or everything that is found", async () => {
+  it("accepts one skill's folder, a name, or every skill", async () => {
     for (const args of [
       ["invoices"],
       [],
@@ -146,7 +146,7 @@ describe("skillet eval", () => {
     ]);
   });
 
-  it("leaves out what is disabled", async () => {
+  it("omits disabled skills", async () => {
     const home = temporaryFolder({ ".skillet/config.toml": "[skills.reminders]\nenabled = false\n" });
     const { stdout } = await skillet(["eval", "--json"], {
       cwd: temporaryFolder(files),
@@ -155,7 +155,7 @@ describe("skillet eval", () => {
     expect(JSON.parse(stdout).skills).toMatchObject([{ name: "invoices", takenBy: [] }]);
   });
 
-  it("tells nothing of a skill that a model may not invoke", async () => {
+  it("lists nothing of a skill that a model may not invoke", async () => {
     const { stdout } = await evaluated(["skills/own", "--json"], {
       "skills/own/SKILL.md": skillText("own", {
         more: "disable-model-invocation: true\ntriggers:\n  keywords: [own]\n",
@@ -165,7 +165,7 @@ describe("skillet eval", () => {
     expect(JSON.parse(stdout).skills).toMatchObject([{ name: "own", queries: 1, told: 0 }]);
   });
 
-  it("says what to write where there is nothing to measure, and what is wrong with a file", async () => {
+  it("explains what to write when there is nothing to measure, and the error in a file", async () => {
     expect((await evaluated(["skills/plain"])).stderr).toContain("no skill has evals/triggers.json: write one as");
     const odd = await evaluated(["skills/plain", "--ci"], {
       "skills/plain/evals/triggers.json":

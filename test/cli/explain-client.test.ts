@@ -42,7 +42,7 @@ async function explainAs(client: string, files: Record<string, string>, query = 
 }
 
 describe("skillet explain --as", () => {
-  it.each(LISTING_CLIENTS)("shows the list that the real %s was seen to send", async (client) => {
+  it.each(LISTING_CLIENTS)("shows the list that the real %s sends", async (client) => {
     const captured = JSON.parse(
       readFileSync(join(import.meta.dirname, "../fixtures/client-listings", `${client}.json`), "utf8"),
     );
@@ -72,7 +72,7 @@ describe("skillet explain --as", () => {
     expect(copilot.own.skills).toEqual([]);
   });
 
-  it("has the texts of the server and what the hook adds, by the client", async () => {
+  it("has the texts of the server and the additions of the hook, by client", async () => {
     const files = {
       "home/.skillet/skills/deploy/SKILL.md": skillText("deploy", {
         more: "triggers:\n  keywords: [deploy the shop]\n",
@@ -95,7 +95,7 @@ describe("skillet explain --as", () => {
     expect((await asCopilot()).stdout).toContain("It ignores the instructions of MCP servers.");
   });
 
-  it("names the clients that there are, and goes with no other question", async () => {
+  it("lists the supported clients, and excludes other options", async () => {
     const cwd = temporaryFolder({ "a/x": "" });
     const unknown = await skillet(["explain", "x", "--as", "notepad"], { cwd });
     expect([unknown.code, unknown.stderr]).toEqual([

@@ -46,7 +46,7 @@ describe("skillet explain", () => {
     expect(await explain(["x", "--tier", "some"])).toMatchObject({ code: 2 });
   });
 
-  it("[T-08] says what is told and why: the instructions of the skill that is triggered", async () => {
+  it("[T-08] reports the tier and the reason: the instructions of the triggered skill", async () => {
     const { code, stdout } = await explain(["greet the new team"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(
@@ -73,21 +73,21 @@ describe("skillet explain", () => {
     expect([checked.code, JSON.parse(checked.stdout).files[0].diagnostics]).toEqual([0, []]);
   });
 
-  it("[T-07] gives the list for a query that asks what there is", async () => {
+  it("[T-07] gives the list for a query that asks for all skills", async () => {
     const { stdout } = await explain(["list skills", "--text"]);
     expect(stdout).toBe(
       "[2 skills available]\n- hello-extended: Extended greeting capabilities\n- party: Plans events for a team.\n",
     );
   });
 
-  it("[T-06] gives the breadcrumb for one that matches nothing", async () => {
+  it("[T-06] gives the breadcrumb for a query without a match", async () => {
     expect((await explain(["fix my bug", "--text"])).stdout).toBe("[2 skills available]\n");
     expect((await explain(["fix my bug"])).stdout).toMatch(
       /^breadcrumb {2}the number of skills, 2: nothing is triggered/,
     );
   });
 
-  it("[T-05] gives nothing where there are no skills", async () => {
+  it("[T-05] gives nothing without skills", async () => {
     const { stdout } = await skillet(["explain", "hello", "--text"], {
       cwd: temporaryFolder({}),
       env: { SKILLS_DIR: "none" },
@@ -109,7 +109,7 @@ describe("skillet explain", () => {
     ),
   };
 
-  it("[T-08] says why a trigger did not give the instructions, with its weight", async () => {
+  it("[T-08] explains why a trigger did not include the instructions, with its weight", async () => {
     const query = "write a docker file for src/a.py and a canvas design, will you?";
     const { stdout } = await explain([query], broad);
     const text = stdout.replace(/\s+/g, " ");
@@ -125,7 +125,7 @@ describe("skillet explain", () => {
     );
   });
 
-  it("[T-08] says so as JSON too", async () => {
+  it("[T-08] explains that in JSON too", async () => {
     const { stdout } = await explain(["write a docker file for src/a.py", "--json"], broad);
     const { matches } = JSON.parse(stdout);
     const reasonsOf = (skill: string) => matches.find(({ name }: { name: string }) => name === skill);
@@ -141,7 +141,7 @@ describe("skillet explain", () => {
     ]);
   });
 
-  it("says that more skills match than it shows", async () => {
+  it("reports that more skills match than it shows", async () => {
     const names = Array.from({ length: 110 }, (_, index) => `tool${index + 100}`);
     const many = names.map((name): [string, string] => [
       `skills/${name}-x/SKILL.md`,
@@ -205,7 +205,7 @@ describe("skillet explain", () => {
     ]);
   });
 
-  it("takes a budget, a number of skills, files and the short list", async () => {
+  it("accepts a budget, a number of skills, files and the short list", async () => {
     const many = Object.fromEntries(
       Array.from({ length: 200 }, (_, index) => [`skills/s-${index}/SKILL.md`, skillText(`s-${index}`)]),
     );
@@ -256,7 +256,7 @@ describe("skillet explain", () => {
     expect((await explain([...args, "--text"], { ...plain, ...zebra })).stdout).toBe(`${text}\n`);
   });
 
-  it("says that a long query was cut, and refuses a number that is none", async () => {
+  it("reports that a long query was cut, and refuses an invalid number", async () => {
     expect((await explain([`hello ${"x ".repeat(20_000)}`])).stdout).toContain(
       "! only the first 16,000 and the last 4,000 characters of the query were used",
     );
@@ -267,7 +267,7 @@ describe("skillet explain", () => {
     ]);
   });
 
-  it("lets nothing of a query or a skill act on the terminal", async () => {
+  it("prints no control sequence of a query or a skill", async () => {
     const { stdout } = await explain(["hello \x1b[31m\u202e party"], {
       "skills/e/SKILL.md": skillText("e", { body: "\x1b]0;title\x07 hi", more: "triggers:\n  keywords: [hello]\n" }),
     });

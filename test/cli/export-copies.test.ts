@@ -24,7 +24,7 @@ describe("skillet export", () => {
     expect(Object.values(FILE_TARGETS)).toEqual(Object.keys(EXPORT_FORMATS));
   });
 
-  it.each(CLIENTS)("[Q-12] leaves the files of %s as they were when the copy is removed again", async (client) => {
+  it.each(CLIENTS)("[Q-12] keeps the files of %s when the copy is removed again", async (client) => {
     const { run, home, cwd } = scene({ "home/.skillet/trust.json": "{}", "home/.codex/config.toml": "# mine\n" });
     for (const [flags, root] of [
       [[], home],
@@ -40,7 +40,7 @@ describe("skillet export", () => {
     }
   });
 
-  it("keeps a folder that was there before, and one in which something else is", async () => {
+  it("keeps a folder that existed before, and one with other files", async () => {
     const { run, home } = scene();
     mkdirSync(join(home, ".codex/skills"), { recursive: true });
     await run(["export", "deploy", "--to", "claude,codex"]);
@@ -50,7 +50,7 @@ describe("skillet export", () => {
     expect(readdirSync(join(home, ".claude"))).toEqual(["settings.json"]);
   });
 
-  it("removes the folder that it made with the last of several copies, whenever they were made", async () => {
+  it("removes the folder that it created with the last of several copies, whenever they were made", async () => {
     const { run, home } = scene({ "home/.skillet/skills/other/SKILL.md": skillText("other") });
     await run(["export", "deploy", "--to", "claude"]);
     await run(["export", "other", "--to", "claude"]);
@@ -74,7 +74,7 @@ describe("skillet export", () => {
     expect(readFileSync(copy, "utf8")).not.toContain("Mine.");
   });
 
-  it("writes agents/openai.yaml for Codex alone, as a part of the copy", async () => {
+  it("writes agents/openai.yaml for Codex alone, as part of the copy", async () => {
     const { run, home, own } = scene({
       "home/.skillet/skills/quiet/SKILL.md": skillText("quiet", { more: "disable-model-invocation: true\n" }),
     });
@@ -93,7 +93,7 @@ describe("skillet export", () => {
     expect(readFileSync(join(own, "quiet/agents/openai.yaml"), "utf8")).not.toContain("policy");
   });
 
-  it("leaves the signature of a signed skill out of copies and files, and says so", async () => {
+  it("omits the signature of a signed skill from copies and files, and reports that", async () => {
     const { run, home, own, cwd, json } = scene();
     chmodSync(join(own, "deploy/scripts/go.sh"), 0o755);
     await run(["sign", "--new-key"]);
@@ -122,12 +122,12 @@ describe("skillet export", () => {
     ["codex", "cursor", "Cursor reads ~/.codex/skills too"],
     ["claude", "opencode", "OpenCode reads ~/.claude/skills too"],
     ["agents", "copilot", "GitHub Copilot CLI reads ~/.agents/skills too"],
-  ])("says that a client sees a skill twice: %s and %s", async (a, b, said) => {
+  ])("reports that a client sees a skill twice: %s and %s", async (a, b, said) => {
     const { run } = scene();
     expect((await run(["export", "deploy", "--to", `${a},${b}`])).stdout).toContain(said);
   });
 
-  it("knows the folders that a client reads besides its first", async () => {
+  it("knows the other folders that a client reads", async () => {
     const { run } = scene({ "home/.grok/skills/deploy/SKILL.md": skillText("deploy") });
     expect((await run(["export", "deploy@~/.skillet/skills", "--to", "cursor"])).stdout).toContain(
       "Cursor reads ~/.grok/skills too, which already has this skill: it will list it twice",
@@ -140,7 +140,7 @@ describe("skillet export", () => {
     expect((await run(["export", "deploy", "--to", "copilot"])).stdout).not.toContain("GitHub Copilot CLI reads");
   });
 
-  it("says of two clients with one folder that one copy serves both", async () => {
+  it("reports that one copy serves two clients with a common folder", async () => {
     const { run } = scene();
     expect(await run(["export", "deploy", "--to", "copilot,vscode"])).toMatchObject({
       code: 2,
@@ -172,7 +172,7 @@ describe("skillet export", () => {
     [["--all", "--to", "claude"], "--all needs --remove"],
     [["deploy", "--format", "skill-zip", "--to", "zip"], "cannot be used with option"],
     [["--list", "--remove"], "cannot be used with option"],
-  ])("refuses options that do not go together: %s", async (args, said) => {
+  ])("refuses options that exclude each other: %s", async (args, said) => {
     const { run, cwd } = scene();
     const ran = await run(["export", ...args]);
     expect(ran).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(said) });
@@ -204,7 +204,7 @@ describe("former spellings of export", () => {
       "uninstall",
       "Use the first to remove it, or the second to remove its copies from clients: skillet remove NAME; skillet export --remove NAME",
     ],
-  ])("print the command to use, exit 2, and change nothing: skillet %s", async (line, use) => {
+  ])("print the current command, exit 2, and change nothing: skillet %s", async (line, use) => {
     const { run, home, cwd } = scene();
     await run(["export", "deploy", "--to", "codex"]);
     const before = readdirSync(home, { recursive: true }).sort();
@@ -215,7 +215,7 @@ describe("former spellings of export", () => {
     expect(readdirSync(cwd)).toEqual(["readme"]);
   });
 
-  it("decide by the arguments alone: an unreadable configuration and a folder of the same name change nothing", async () => {
+  it("depend on the arguments alone: an unreadable configuration and a folder of the same name change nothing", async () => {
     const { run, home, cwd } = scene({ "project/deploy/SKILL.md": skillText("deploy") });
     writeFileSync(join(home, ".skillet/config.toml"), "not toml");
     const { code, stderr } = await run(["install", "deploy", "--to", "claude", "-C", "/no/such/folder"]);
@@ -224,7 +224,7 @@ describe("former spellings of export", () => {
     expect(readdirSync(cwd).sort()).toEqual(["deploy", "readme"]);
   });
 
-  it("escape and quote what was typed", async () => {
+  it("escape and quote the typed text", async () => {
     const { run } = scene();
     const { stderr } = await run(["install", "a; rm -rf ~\u001b[2J", "--to", "claude"]);
     expect(stderr).toContain("Use: skillet export 'a; rm -rf ~\\u{1b}[2J' --to claude\n");
@@ -238,7 +238,7 @@ describe("former spellings of export", () => {
     });
   });
 
-  it("do not include sources and help: these are of `add`", async () => {
+  it("exclude sources and help: these belong to `add`", async () => {
     const { run, cwd } = scene({ "project/pack/SKILL.md": skillText("pack") });
     expect(await run(["install", "./pack", "--yes", "--to", "claude"], { cwd })).toMatchObject({ code: 0 });
     expect((await run(["list", "--installed"])).stdout).toContain("pack");

@@ -5,7 +5,7 @@ import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { unzip } from "../support/unzip.ts";
 
-/** A project with a skill in it that nobody trusted, and a folder to work in. */
+/** A project with an untrusted skill, and a folder to work in. */
 function place(files: Record<string, string> = {}) {
   const folder = temporaryFolder({
     "home/x": "",
@@ -26,7 +26,7 @@ function place(files: Record<string, string> = {}) {
 }
 
 describe("skillet export", () => {
-  it("writes a zip where one stands, and says what is in it, what is not, and what to do next", async () => {
+  it("writes a zip in a folder, and reports its content, what is omitted, and the next step", async () => {
     const { cwd, run } = place();
     const { code, stdout, stderr } = await run(["notes", "--to", "zip"]);
     expect({ code, stderr }).toEqual({
@@ -42,7 +42,7 @@ describe("skillet export", () => {
     expect([...unzip(readFileSync(join(cwd, "notes.zip"))).keys()]).toEqual(["notes/SKILL.md", "notes/scripts/run.sh"]);
   });
 
-  it("writes a plugin, and says how to try it", async () => {
+  it("writes a plugin, and explains how to try it", async () => {
     const { cwd, run } = place();
     const { code, stdout, stderr } = await run(["notes", "--to", "plugin", "--output", "for ada"]);
     expect(code).toBe(0);
@@ -51,7 +51,7 @@ describe("skillet export", () => {
     expect(readdirSync(join(cwd, "for ada")).sort()).toEqual([".claude-plugin", "README.md", "skills"]);
   });
 
-  it("tells programs what it wrote", async () => {
+  it("reports what it wrote in JSON", async () => {
     const { cwd, run } = place();
     const { stdout, stderr } = await run(["notes", "--to", "zip", "--json"]);
     expect(JSON.parse(stdout)).toEqual({
@@ -72,13 +72,13 @@ describe("skillet export", () => {
     expect(stderr).toBe("");
   });
 
-  it("writes a zip where no format is named", async () => {
+  it("writes a zip by default", async () => {
     const { cwd, run } = place();
     expect((await run(["notes"])).stdout).toMatch(/^✓ notes\.zip /);
     expect(readdirSync(cwd)).toEqual(["notes.zip"]);
   });
 
-  it("leaves what is there alone without --force", async () => {
+  it("keeps existing files without --force", async () => {
     const { cwd, run } = place();
     await run(["notes", "--to", "zip"]);
     const { code, stdout, stderr } = await run(["notes", "--to", "zip"]);
@@ -89,13 +89,13 @@ describe("skillet export", () => {
     expect((await run(["notes", "--to", "zip", "--force"])).code).toBe(0);
   });
 
-  it("takes skills that are shipped, by their source too", async () => {
+  it("accepts shipped skills, also by their source", async () => {
     const { cwd, run } = place();
     expect((await run(["skillmaker@bundled", "--to", "zip"])).code).toBe(0);
     expect([...unzip(readFileSync(join(cwd, "skillmaker.zip"))).keys()][0]).toMatch(/^skillmaker\//);
   });
 
-  it("says what is wrong with what it was asked for", async () => {
+  it("reports the error in its arguments", async () => {
     const { cwd, run } = place({ "project/skills/broken/SKILL.md": "---\nname: broken\n---\n\nNo description.\n" });
     expect(await run(["nots", "--to", "zip"])).toMatchObject({
       code: 1,
@@ -113,7 +113,7 @@ describe("skillet export", () => {
     expect(existsSync(join(cwd, "notes.zip"))).toBe(false);
   });
 
-  it("writes out what acts on a terminal", async () => {
+  it("escapes control sequences", async () => {
     const { run } = place({ "project/skills/notes/.a\u001b[2Jb": "x" });
     const { stderr } = await run(["notes", "--to", "zip"]);
     expect(stderr).not.toContain("\u001b");

@@ -20,13 +20,13 @@ async function helpOf(path: string): Promise<string> {
   return (await skillet([...wordsOf(path), "--help"], { columns: COLUMNS })).stdout;
 }
 
-/** The examples at the end of a help. */
+/** The examples at the end of a help text. */
 function examplesIn(help: string): string[] {
   return Array.from(help.split("\nExamples:\n")[1]?.matchAll(/^ {2}\$ (.+)$/gm) ?? [], ([, line = ""]) => line);
 }
 
 describe("skillet --help", () => {
-  it("fits one screen, and names every command once, with what it does in one line", async () => {
+  it("fits one screen, and names every command once, with its purpose in one line", async () => {
     const lines = (await helpOf("")).trimEnd().split("\n");
     expect(lines.length).toBeLessThanOrEqual(LINES);
     const everyday = lines.slice(lines.indexOf("Commands:") + 1, lines.indexOf("More commands:") - 1);
@@ -78,14 +78,14 @@ function unknownIn(example: string): string[] {
     words.shift();
   }
   if (command === program && words.length > 0) return [example];
-  // What follows `--`, or a script's name, is for somebody else.
+  // What follows `--`, or a script's name, is for another program.
   const end = words.findIndex((word) => word === "--" || (command.name() === "script" && !word.startsWith("-")));
   const options = words.slice(0, end === -1 ? words.length : end).filter((word) => word.startsWith("-"));
   const known = command.createHelp().visibleOptions(command);
   return options.filter((word) => !known.some(({ long, short }) => word === long || word === short));
 }
 
-describe("names that users of other tools type", () => {
+describe("commands that users of other tools type", () => {
   it.each([
     ["install", "add"],
     ["i", "add"],
@@ -126,7 +126,7 @@ describe("names that users of other tools type", () => {
   });
 });
 
-describe("what is mistyped", () => {
+describe("a typo", () => {
   it.each([
     ["lsit", "did you mean list?"],
     ["help lsit", "did you mean list?"],
@@ -138,14 +138,14 @@ describe("what is mistyped", () => {
     ["runs shwo", "did you mean skillet runs show?"],
     ["audit verfy", "did you mean skillet audit verify?"],
     ["check --formt json", "did you mean --format?"],
-  ])("is said with what was meant, and exits 2: skillet %s", async (line, meant) => {
+  ])("is reported with the nearest command, and exits 2: skillet %s", async (line, meant) => {
     const { code, stderr } = await skillet(line.split(" "));
     expect(code).toBe(2);
     expect(stderr).toContain(meant);
     expect(stderr).toMatch(/^✗ \S.*\n {2}\S/);
   });
 
-  it("is said in lines that fit, with what was typed as it can be seen", async () => {
+  it("is reported in lines that fit, with visible characters", async () => {
     const env = { NO_COLOR: "1" };
     const evil = "a\u001b[31m\u202eb";
     const { stderr } = await skillet(["check", "--profile", evil], { isTTY: true, columns: 60, env });
@@ -158,7 +158,7 @@ describe("what is mistyped", () => {
 });
 
 describe("skillet help CODE", () => {
-  it("explains every error code: its meaning, its fix and a page that exists", { timeout: 60_000 }, async () => {
+  it("explains every error code: its meaning, its fix and an existing page", { timeout: 60_000 }, async () => {
     for (const [code, { meaning, fix }] of Object.entries(ERROR_CODES)) {
       const { code: exit, stdout } = await skillet(["help", code, "--json"]);
       if (PATHS.includes(code)) continue;

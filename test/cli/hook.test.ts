@@ -28,7 +28,7 @@ async function hook(client: string, sent: unknown, options: RunOptions = {}, arg
   return { answer: JSON.parse(stdout), stderr, home };
 }
 
-/** The text that each client adds to its prompt, in the answer that it understands. */
+/** The text that each client adds to its prompt, in its own answer format. */
 const TEXTS: Record<string, (answer: Record<string, Record<string, unknown>>) => unknown> = {
   claude: ({ hookSpecificOutput: { hookEventName, additionalContext } = {} }) =>
     hookEventName === "UserPromptSubmit" && additionalContext,
@@ -41,7 +41,7 @@ const TEXTS: Record<string, (answer: Record<string, Record<string, unknown>>) =>
   cursor: (answer) => (answer["continue"] as unknown) === true && answer["additional_context"],
 };
 
-/** What each client sends, but for the prompt and the folder. */
+/** The input of each client, except for the prompt and the folder. */
 const INPUTS: Record<string, (id: string, cwd: string) => object> = {
   claude: (id, cwd) => ({ session_id: id, transcript_path: "/t", cwd, hook_event_name: "UserPromptSubmit" }),
   codex: (id, cwd) => ({ session_id: id, turn_id: "1", cwd, hook_event_name: "UserPromptSubmit", model: "m" }),
@@ -56,29 +56,26 @@ describe("skillet hook", () => {
     expect(PROMPT_HOOK_CLIENTS).toEqual(Object.keys(HOOK_FORMATS));
   });
 
-  it.each(Object.keys(HOOK_FORMATS))(
-    "[A-06, A-07] answers %s in its own format, once in a conversation",
-    async (client) => {
-      const textIn = TEXTS[client] ?? (() => undefined);
-      const home = temporaryFolder(SKILLS);
-      const ask = (id: string, prompt = PROMPT) =>
-        hook(client, { ...INPUTS[client]?.(id, home), prompt }, { env: { HOME: home } });
-      const { answer, stderr } = await ask("one");
-      const text = String(textIn(answer));
-      if (client === "gemini") {
-        expect(text).toContain("- solana: Audits Solana programs with a ‹signer> check.");
-        expect(text).toContain("call the load_skill tool with its name");
-        expect(text).not.toMatch(/[<&]/);
-      } else expect(text).toContain('<skill_content name="solana">\nCheck signers.\n</skill_content>');
-      expect(stderr).toBe("");
-      const neutral = client === "cursor" ? { continue: true } : {};
-      expect((await ask("one")).answer).toEqual(neutral);
-      expect(textIn((await ask("two")).answer)).toBe(text);
-      expect((await ask("three", "thanks")).answer).toEqual(neutral);
-    },
-  );
+  it.each(Object.keys(HOOK_FORMATS))("answers %s in its own format, once per conversation", async (client) => {
+    const textIn = TEXTS[client] ?? (() => undefined);
+    const home = temporaryFolder(SKILLS);
+    const ask = (id: string, prompt = PROMPT) =>
+      hook(client, { ...INPUTS[client]?.(id, home), prompt }, { env: { HOME: home } });
+    const { answer, stderr } = await ask("one");
+    const text = String(textIn(answer));
+    if (client === "gemini") {
+      expect(text).toContain("- solana: Audits Solana programs with a ‹signer> check.");
+      expect(text).toContain("call the load_skill tool with its name");
+      expect(text).not.toMatch(/[<&]/);
+    } else expect(text).toContain('<skill_content name="solana">\nCheck signers.\n</skill_content>');
+    expect(stderr).toBe("");
+    const neutral = client === "cursor" ? { continue: true } : {};
+    expect((await ask("one")).answer).toEqual(neutral);
+    expect(textIn((await ask("two")).answer)).toBe(text);
+    expect((await ask("three", "thanks")).answer).toEqual(neutral);
+  });
 
-  it("[A-06] looks for skills in the folder that the client works in, and gives none of it without trust", async () => {
+  it("[A-06] finds skills in the folder that the client works in, and gives none of it without trust", async () => {
     const cwd = temporaryFolder({ "skills/anchor/SKILL.md": skillText("anchor", { body: "Deploy." }) });
     const home = temporaryFolder(SKILLS);
     const ask = (id: string) =>
@@ -111,7 +108,7 @@ describe("skillet hook", () => {
     expect(answer.additionalContext).toContain("Check signers.\n\nARGUMENTS: my program\n");
   });
 
-  it("[A-06, Q-07] adds nothing to a prompt that no person wrote", async () => {
+  it("adds nothing to a prompt that no person wrote", async () => {
     const { answer, stderr } = await hook("claude", { prompt: PROMPT, source: "system" });
     expect([answer, stderr]).toEqual([{}, ""]);
     expect((await hook("claude", { prompt: PROMPT, source: "user" })).answer).not.toEqual({});
@@ -156,7 +153,7 @@ describe("skillet hook", () => {
     expect(stderr).toContain("config.toml");
   });
 
-  it("answers all the same where it cannot remember", async () => {
+  it("answers even if it cannot remember", async () => {
     const home = temporaryFolder(SKILLS);
     mkdirSync(join(home, ".skillet", "cache"), { recursive: true });
     writeFileSync(join(home, ".skillet", "cache", "advice"), "a file in its place");

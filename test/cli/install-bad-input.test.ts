@@ -48,9 +48,9 @@ function scene(files: Record<string, string> = {}) {
 
 const INSTALL = ["export", "--to", "claude"];
 
-describe("a target that is not as it should be", () => {
+describe("an unusual target folder", () => {
   it.skipIf(!HAS_ORDINARY_USER)(
-    "[Q-12] is left alone when it cannot be written to, and nothing is written down",
+    "[Q-12] is left unchanged when it cannot be written to, and nothing is recorded",
     async () => {
       const { root, skills, cwd, env, record } = scene({ "home/.claude/skills/readme": "" });
       ordinaryFolder(root);
@@ -66,7 +66,7 @@ describe("a target that is not as it should be", () => {
   );
 
   it.skipIf(!HAS_ORDINARY_USER)(
-    "[Q-12] keeps a copy that cannot be taken out of it, and it stays written down",
+    "[Q-12] keeps a copy that cannot be removed from it, and the record of it",
     async () => {
       const { run, root, skills, cwd, env, record } = scene();
       await run(INSTALL);
@@ -81,7 +81,7 @@ describe("a target that is not as it should be", () => {
     },
   );
 
-  it("is followed when it is a link of the user's own", async () => {
+  it("is followed when it is a link of the user", async () => {
     const { run, root, home, record } = scene({ "dotfiles/skills/readme": "" });
     symlinkSync(join(root, "dotfiles"), join(home, ".claude"));
     expect((await run(INSTALL)).code).toBe(0);
@@ -118,7 +118,7 @@ describe("a target that is not as it should be", () => {
     expect((await run(["export", "--remove", "--all"])).code, "the other clients have theirs").toBe(0);
   });
 
-  it("is not made where there is no home", async () => {
+  it("is not created without a home folder", async () => {
     const { run, root } = scene();
     const { code, stderr } = await run(INSTALL, {
       env: { HOME: join(root, "gone"), SKILLET_HOME: join(root, "home/.skillet") },
@@ -129,8 +129,8 @@ describe("a target that is not as it should be", () => {
   });
 });
 
-describe("a skill that cannot be installed", () => {
-  it("is refused alone: the others are installed", async () => {
+describe("a skill that cannot be exported", () => {
+  it("is refused alone: the others are exported", async () => {
     const { run, own, skills, root } = scene({ "secret.txt": "Not for anybody.\n" });
     writeFiles(own, {
       "login/SKILL.md": skillText("login"),
@@ -155,7 +155,7 @@ describe("a skill that cannot be installed", () => {
     expect((await run(INSTALL)).stderr).toContain("2 unchanged");
   });
 
-  it("[Q-12] is refused when it holds more than was looked at when it was trusted", async () => {
+  it("[Q-12] is refused when it contains more than was checked at the trust decision", async () => {
     const files = Object.fromEntries([...Array(2001).keys()].map((n) => [`project/skills/many/f${n}.sh`, ""]));
     const { run, cwd, skills } = scene({ "project/skills/many/SKILL.md": skillText("many"), ...files });
     await run(["trust", join(cwd, "skills/many"), "--yes"]);
@@ -165,7 +165,7 @@ describe("a skill that cannot be installed", () => {
     expect(readdirSync(skills)).toEqual(["deploy"]);
   });
 
-  it("is refused alone when it cannot be compared with what was trusted", async () => {
+  it("is refused alone when it cannot be compared with the trusted state", async () => {
     const { run, cwd, skills } = scene({ "project/skills/big/SKILL.md": skillText("big") });
     await run(["trust", join(cwd, "skills/big"), "--yes"]);
     writeFileSync(join(cwd, "skills/big/blob"), "");
@@ -176,7 +176,7 @@ describe("a skill that cannot be installed", () => {
     expect(readdirSync(skills)).toEqual(["deploy"]);
   });
 
-  it.runIf(process.platform === "linux")("is told with the file that cannot be read, and why", async () => {
+  it.runIf(process.platform === "linux")("is reported with the unreadable file and the reason", async () => {
     const { run, own } = scene();
     writeFileSync(Buffer.concat([Buffer.from(join(own, "deploy/caf")), Buffer.of(0xe9)]), "");
     const { code, stderr } = await run(INSTALL);
@@ -186,10 +186,10 @@ describe("a skill that cannot be installed", () => {
   });
 });
 
-describe("a record that is not what skillet wrote", () => {
+describe("a manipulated record of copies", () => {
   const entry = (skill: string) => ({ skill, client: "claude", source: "x", copy: "sha256:0", at: "2026" });
 
-  it("[Q-12] leads to nothing outside of the clients' folders", async () => {
+  it("[Q-12] leads to nothing outside the clients' folders", async () => {
     const { run, root, cwd, record, own } = scene({ "precious/a.txt": "Mine." });
     const places = [
       join(root, "precious"),
@@ -207,14 +207,14 @@ describe("a record that is not what skillet wrote", () => {
     expect((await run(["export", "--list"])).code).toBe(0);
   });
 
-  it("[Q-12] is no reason to remove what stands in a client's folder", async () => {
+  it("[Q-12] does not justify removing other files in a client's folder", async () => {
     const { run, skills, record } = scene({ "home/.claude/skills/mine/SKILL.md": skillText("mine") });
     writeFileSync(record, JSON.stringify({ version: 1, skills: { [join(skills, "mine")]: entry("mine") } }));
     expect((await run(["export", "--remove", "--all"])).code).toBe(3);
     expect(existsSync(join(skills, "mine/SKILL.md"))).toBe(true);
   });
 
-  it("[Q-12] leads to nothing above a client's folder, and nothing of it reaches a terminal raw", async () => {
+  it("[Q-12] leads to nothing above a client's folder, and its content reaches no terminal unescaped", async () => {
     const { run, home, skills, record } = scene();
     await run(INSTALL);
     const odd = { ...entry("odd\x1b[2J"), client: "x\x1b]0;t\x07", source: "\x9b2J" };
@@ -236,7 +236,7 @@ describe("a record that is not what skillet wrote", () => {
     expect(readdirSync(skills)).toEqual(["deploy"]);
   });
 
-  it("stops an installation when it is broken, and says what to do", async () => {
+  it("stops an export when it is invalid, with the fix", async () => {
     const { run, skills, record } = scene();
     await run(INSTALL);
     writeFileSync(record, "{");
@@ -259,11 +259,11 @@ describe("a record that is not what skillet wrote", () => {
   });
 });
 
-describe("an uninstall", () => {
+describe("removing a copy", () => {
   it.each([
     ["is longer than any", { "home/.claude/skills/readme": "" }, "a".repeat(300)],
     ["is looked for where a file is", { "home/.claude": "Mine." }, "other"],
-  ])("of what is not installed says so, also when its name %s", async (_, files, name) => {
+  ])("reports a skill without a copy, also when its name %s", async (_, files, name) => {
     const { run } = scene(files);
     expect(await run(["export", "--remove", name])).toMatchObject({
       code: 1,
@@ -272,8 +272,8 @@ describe("an uninstall", () => {
   });
 });
 
-describe("processes", () => {
-  it("[Q-12] that install at the same time both find it done", async () => {
+describe("concurrent processes", () => {
+  it("[Q-12] that export at the same time both succeed", async () => {
     const { cwd, env, skills, own } = scene();
     writeFiles(own, Object.fromEntries([...Array(40).keys()].map((n) => [`s${n}/SKILL.md`, skillText(`s${n}`)])));
     const all = await Promise.all([1, 2, 3].map(() => skilletProcess(INSTALL, { cwd, env })));
@@ -286,20 +286,20 @@ describe("processes", () => {
     expect(readdirSync(skills)).toHaveLength(41);
   });
 
-  it("[Q-12] that are killed one after the other leave a copy that is not taken for somebody's work", async () => {
+  it("[Q-12] that are killed one after the other leave a copy that does not count as edited", async () => {
     const { run, skills, own, root } = scene();
     await run(INSTALL);
     cpSync(join(skills, "deploy"), join(root, "first"), { recursive: true });
     for (const text of ["Second.", "Third.", "Fourth."]) {
       writeFileSync(join(own, "deploy/notes.md"), text);
       expect((await run(INSTALL)).stdout, text).toContain("~ deploy  updated");
-      // As one leaves it that wrote down what is to come, and moved nothing.
+      // As a process leaves it that recorded the plan and moved nothing.
       rmSync(join(skills, "deploy"), { recursive: true });
       cpSync(join(root, "first"), join(skills, "deploy"), { recursive: true });
     }
   });
 
-  it("[N-19] that are killed at any moment leave nothing that the next one does not mend", async () => {
+  it("[N-19] that are killed at any moment leave nothing that the next one cannot repair", async () => {
     const { run, cwd, env, skills, own, record } = scene();
     const states: string[] = [];
     for (let at = 1, isOver = false; !isOver; at++) {
@@ -311,7 +311,7 @@ describe("processes", () => {
       writeFiles(own, { "other/SKILL.md": skillText("other") });
       const { signal } = await skilletProcess(INSTALL, { cwd, env, killBeforeRename: at });
       isOver = signal === null;
-      // Locks that were left behind are waited for, which takes longer than all else.
+      // Waiting for stale locks takes longer than everything else.
       for (const lock of [`${record}.lock`, record.replace(".json", ".lock"), join(skills, ".skillet.lock")])
         rmSync(lock, { recursive: true, force: true });
       const { names, shadowed } = await listed(run);
@@ -329,7 +329,7 @@ describe("processes", () => {
     );
   });
 
-  it("install very many skills, and find them all there again", async () => {
+  it("export very many skills, and find all of them again", async () => {
     const { run, own, skills } = scene();
     const count = IS_LONG ? 1000 : 200;
     const names = [...Array(count).keys()].map((n) => `skill-${n}`);
@@ -346,7 +346,7 @@ describe("processes", () => {
     expect(existsSync(skills)).toBe(false);
   });
 
-  it("see an original that moves for another one, and keep what they put there", async () => {
+  it("notice an original that is replaced, and keep the copies that they wrote", async () => {
     const { run, own, skills } = scene();
     await run(INSTALL);
     renameSync(join(own, "deploy"), join(own, "moved"));

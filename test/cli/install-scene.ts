@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
-/** A user with a skill of their own, and nothing else that could be installed: the skills of the package are elsewhere. */
+/** A user with one skill, and nothing else to export: the skills of the package are in another folder. */
 export function scene(files: Record<string, string> = {}) {
   const root = temporaryFolder({
     "home/.skillet/skills/deploy/SKILL.md": skillText("deploy", { more: "env: [TOKEN]\n" }),

@@ -7,7 +7,7 @@ import { recorded, scene } from "./install-scene.ts";
 const OTHER = { "home/.skillet/skills/other/SKILL.md": skillText("other") };
 
 describe("skillet export --update", () => {
-  it("[Q-12] brings up to date what is installed, in every client, and adds nothing", async () => {
+  it("[Q-12] updates copies in every client, and adds nothing", async () => {
     const { run, home, own, record } = scene(OTHER);
     await run(["export", "deploy", "--to", "claude,codex"]);
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
@@ -22,7 +22,7 @@ describe("skillet export --update", () => {
     expect((await run(["export", "--update"])).stderr).toBe("✓ Claude Code: 1 unchanged\n✓ Codex: 1 unchanged\n");
   });
 
-  it("keeps to the skills and clients that are named", async () => {
+  it("includes only the named skills and clients", async () => {
     const { run, own } = scene(OTHER);
     await run(["export", "--to", "claude,codex"]);
     for (const name of ["deploy", "other"]) appendFileSync(join(own, name, "SKILL.md"), "And more.\n");
@@ -34,7 +34,7 @@ describe("skillet export --update", () => {
     expect(listed.match(/✓ other {3}up to date/g)).toHaveLength(1);
   });
 
-  it("takes those of the workspace with --project; the list says so in commands that work", async () => {
+  it("includes those of the workspace with --project; the list contains commands that work", async () => {
     const { run, own, cwd, root } = scene();
     await run(["export", "deploy", "--to", "agents", "--project"]);
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
@@ -51,14 +51,14 @@ describe("skillet export --update", () => {
     expect((await run(["export", "--list", "--project"])).stdout).toContain("✓ deploy  up to date");
   });
 
-  it("stays with the source of a copy", async () => {
+  it("keeps the source of a copy", async () => {
     const { run, skills } = scene({ "no-skills/deploy/SKILL.md": skillText("deploy", { body: "From the package." }) });
     await run(["export", "deploy@bundled", "--to", "claude"]);
     expect((await run(["export", "--update"])).stdout).toContain("= deploy  unchanged");
     expect(readFileSync(join(skills, "deploy/SKILL.md"), "utf8")).toContain("From the package.");
   });
 
-  it("puts nothing back that was removed by hand", async () => {
+  it("restores nothing that was removed by hand", async () => {
     const { run, skills } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     rmSync(join(skills, "deploy"), { recursive: true });
@@ -70,7 +70,7 @@ describe("skillet export --update", () => {
     expect(existsSync(join(skills, "deploy"))).toBe(false);
   });
 
-  it("[Q-12] replaces nothing that was changed by hand, and says what --force would cost", async () => {
+  it("[Q-12] replaces no edited copy, and reports what --force would overwrite", async () => {
     const { run, skills } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     appendFileSync(join(skills, "deploy/SKILL.md"), "Mine.\n");
@@ -89,7 +89,7 @@ describe("skillet export --update", () => {
     expect(readFileSync(join(skills, "deploy/SKILL.md"), "utf8")).toContain("Mine.");
   });
 
-  it("[Q-04] gives a client nothing of what is not trusted any more", async () => {
+  it("[Q-04] gives a client nothing of a skill that is no longer trusted", async () => {
     const { run, cwd, skills } = scene({ "project/skills/theirs/SKILL.md": skillText("theirs") });
     await run(["trust", "--yes"]);
     await run(["export", "theirs", "--to", "claude"]);
@@ -102,8 +102,8 @@ describe("skillet export --update", () => {
   });
 });
 
-describe("what is said of copies whose original changed its standing", () => {
-  it("names the command that says why the original did not load", async () => {
+describe("copies of an original whose trust status changed", () => {
+  it("are reported with the command that explains why the original did not load", async () => {
     const { run, own } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     writeFileSync(join(own, "deploy/SKILL.md"), "---\nname: [\n---\n");
@@ -118,7 +118,7 @@ describe("what is said of copies whose original changed its standing", () => {
     });
   });
 
-  it("says that a client still uses what is disabled here", async () => {
+  it("are reported when a client still uses a skill that is disabled here", async () => {
     const { run, skills } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     await run(["config", "set", "skills.deploy.enabled", "false"]);
@@ -140,13 +140,13 @@ describe("skillet export --list", () => {
     ["a client", ["--to", "codex"], "nothing in Codex: `skillet export --list` shows all copies\n"],
     ["both", ["deploy", "--to", "codex"], "no copy of 'deploy' in Codex\n"],
     ["the workspace", ["--project"], "nothing in this workspace: `skillet export --list` shows all copies\n"],
-  ])("says what there is nothing of: %s", async (_, args, stderr) => {
+  ])("reports missing copies: %s", async (_, args, stderr) => {
     const { run } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     expect(await run(["export", "--list", ...args])).toEqual({ code: 0, stdout: "", stderr });
   });
 
-  it("crosses out one copy alone in what it advises", async () => {
+  it("suggests removing only one copy from the record", async () => {
     const { run, skills, home } = scene();
     await run(["export", "deploy", "--to", "claude,codex"]);
     rmSync(join(skills, "deploy"), { recursive: true });
@@ -157,8 +157,8 @@ describe("skillet export --list", () => {
   });
 });
 
-describe("what is said of copies", () => {
-  it("names what is left out", async () => {
+describe("the report about copies", () => {
+  it("names omitted files", async () => {
     const { run, own } = scene();
     writeFiles(join(own, "deploy"), { ".cache/a": "", ".cache/b": "", "docs/.draft": "", ".DS_Store": "" });
     const { stdout } = await run(["export", "deploy", "--to", "claude"]);
@@ -166,7 +166,7 @@ describe("what is said of copies", () => {
     expect((await run(["export", "deploy", "--to", "claude"])).stdout).not.toContain("left out");
   });
 
-  it("says once what goes for several skills, and not again what goes for the next client", async () => {
+  it("is printed once for several skills, and not repeated for the next client", async () => {
     const more = "allowed_tools: [bash]\n";
     const { run } = scene({
       "home/.skillet/skills/one/SKILL.md": skillText("one", { more }),
@@ -196,7 +196,7 @@ describe("what is said of copies", () => {
     ["codex", "agents", "Codex reads this folder too, and already has this skill in ~/.codex/skills"],
     ["agents", "codex", "Codex reads ~/.agents/skills too, which already has this skill: it will list it twice"],
     ["claude", "cursor", "Cursor reads ~/.claude/skills too, which already has this skill"],
-  ])("says that a client sees a skill twice which is in two folders that it reads: %s, %s", async (a, b, said) => {
+  ])("names a skill that a client sees twice in two of its folders: %s, %s", async (a, b, said) => {
     const { run } = scene();
     expect((await run(["export", "deploy", "--to", `${a},${b}`, "--dry-run"])).stdout).toContain(said);
     expect((await run(["export", "deploy", "--to", a])).stdout).not.toContain("twice");

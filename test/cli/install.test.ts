@@ -20,7 +20,7 @@ import { skillText, writeFiles } from "../support/folder.ts";
 import { recorded, scene } from "./install-scene.ts";
 
 describe("skillet export --to CLIENT", () => {
-  it("[Q-12] puts a copy into the client's folder: the skill, without what is private, and nothing beside it", async () => {
+  it("[Q-12] puts a copy into the client's folder: the skill without private files, and nothing else", async () => {
     const { run, skills, record } = scene();
     const { code, stdout, stderr } = await run(["export", "deploy", "--to", "claude"]);
     expect({ code, stdout }).toEqual({
@@ -39,7 +39,7 @@ describe("skillet export --to CLIENT", () => {
     expect(recorded(record)).toEqual([join(skills, "deploy")]);
   });
 
-  it("is no second skill: the original stays the skill, and a copy of what is gone becomes one", async () => {
+  it("creates no second skill: the original stays the skill, and a copy without an original becomes one", async () => {
     const { run, json, own } = scene();
     await run(["export", "deploy", "--to", "claude,agents"]);
     const { skills, shadowed } = await json(["list", "--all"]);
@@ -50,7 +50,7 @@ describe("skillet export --to CLIENT", () => {
     expect((await run(["export", "--list"])).stdout).toContain("its original is gone");
   });
 
-  it("is a skill in workspaces that do not have the original", async () => {
+  it("creates a skill in workspaces that do not have the original", async () => {
     const { run, root, cwd } = scene({ "project/skills/tidy/SKILL.md": skillText("tidy"), "other/readme": "" });
     const sources = async (from: string) => {
       const { skills } = JSON.parse((await run(["list", "--json"], { cwd: from })).stdout);
@@ -65,7 +65,7 @@ describe("skillet export --to CLIENT", () => {
     expect(stdout).toContain("so it counts as a separate skill");
   });
 
-  it("stays a skill when a copy of what is gone is installed where its original was", async () => {
+  it("keeps a skill when a copy without an original is exported to where the original was", async () => {
     const { run, json, skills, home, record } = scene({ "home/.claude/skills/tidy/SKILL.md": skillText("tidy") });
     await run(["trust", join(skills, "tidy"), "--yes"]);
     await run(["export", "tidy", "--to", "agents"]);
@@ -104,7 +104,7 @@ describe("skillet export --to CLIENT", () => {
     expect(existsSync(join(home, ".skillet/installs.json"))).toBe(false);
   });
 
-  it("writes nothing where nothing changed, and brings up to date what did", async () => {
+  it("writes nothing without changes, and updates what changed", async () => {
     const { run, skills, own } = scene();
     await run(["export", "--to", "claude"]);
     const { ino, mtimeMs } = statSync(join(skills, "deploy"));
@@ -125,7 +125,7 @@ describe("skillet export --to CLIENT", () => {
     expect((await run(["export", "--list"])).stdout).toContain("✓ deploy  up to date");
   });
 
-  it("takes nothing along that systems and Python leave behind, and takes none of it for somebody's change", async () => {
+  it("omits files that systems and Python leave behind, and does not count them as edits", async () => {
     const LITTER = { "desktop.ini": "", "scripts/Thumbs.db": "", "scripts/__pycache__/go.pyc": "" };
     const { run, skills, own } = scene();
     writeFiles(join(own, "deploy"), LITTER);
@@ -148,7 +148,7 @@ describe("skillet export --to CLIENT", () => {
     ["a private file", (copy: string) => writeFileSync(join(copy, ".env"), "MINE=1\n")],
     ["a mode", (copy: string) => chmodSync(join(copy, "scripts/go.sh"), 0o644)],
     ["a link", (copy: string) => symlinkSync("/etc", join(copy, "etc"))],
-  ])("[Q-12] keeps a copy in which somebody changed %s, unless told otherwise", async (_, change) => {
+  ])("[Q-12] keeps a copy in which the user changed %s, without --force", async (_, change) => {
     const { run, skills, own } = scene();
     await run(["export", "--to", "claude"]);
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
@@ -172,7 +172,7 @@ describe("skillet export --to CLIENT", () => {
     expect(readdirSync(join(skills, "deploy")).sort()).toEqual(["SKILL.md", "scripts"]);
   });
 
-  it.each(["folder", "file", "link"])("[Q-12] never touches a %s that it did not put there", async (what) => {
+  it.each(["folder", "file", "link"])("[Q-12] never touches a %s that it did not create", async (what) => {
     const { run, skills, root } = scene();
     const place = join(skills, "deploy");
     mkdirSync(what === "folder" ? place : skills, { recursive: true });
@@ -191,7 +191,7 @@ describe("skillet export --to CLIENT", () => {
     expect(lstatSync(place)).toMatchObject({ ino: before.ino, mtimeMs: before.mtimeMs });
   });
 
-  it("says of a skill that is the client's own already that it is there", async () => {
+  it("reports that one of the client's own skills is already there", async () => {
     const { run, home } = scene({ "home/.claude/skills/mine/SKILL.md": skillText("mine") });
     expect(await run(["export", "mine", "--to", "claude"])).toMatchObject({
       code: 0,
@@ -200,7 +200,7 @@ describe("skillet export --to CLIENT", () => {
     expect(existsSync(join(home, ".skillet/installs.json"))).toBe(false);
   });
 
-  it("[Q-04] hands on nothing of a workspace that is not trusted: exit 3, with the command to run", async () => {
+  it("[Q-04] exports nothing of an untrusted workspace: exit 3, with the command to run", async () => {
     const { run, cwd, skills } = scene({ "project/skills/theirs/SKILL.md": skillText("theirs") });
     const { code, stderr } = await run(["export", "theirs", "--to", "claude"]);
     expect(code).toBe(3);
@@ -218,7 +218,7 @@ describe("skillet export --to CLIENT", () => {
     expect((await run(["export", "theirs", "--to", "claude"])).code).toBe(0);
   });
 
-  it("[Q-04] asks about trust on a terminal, and says that the client has no sandbox of skillet's", async () => {
+  it("[Q-04] asks about trust on a terminal, and reports that the client does not use skillet's sandbox", async () => {
     const { run, skills } = scene({ "project/skills/theirs/SKILL.md": skillText("theirs") });
     const questions: string[] = [];
     const ask = async (question: string) => {
@@ -253,7 +253,7 @@ describe("skillet export --to CLIENT", () => {
   it.each([
     ["it is there already", "project/.claude/skills/theirs/SKILL.md", []],
     ["it is disabled", "project/skills/theirs/SKILL.md", ["config", "set", "skills.theirs.enabled", "false"]],
-  ])("asks nobody where nothing depends on it: %s", async (_, file, before) => {
+  ])("asks no question without a consequence: %s", async (_, file, before) => {
     const { run } = scene({ [file]: skillText("theirs") });
     if (before.length > 0) await run(before);
     const ask = async () => expect.unreachable("it was asked");
@@ -261,7 +261,7 @@ describe("skillet export --to CLIENT", () => {
     expect(stderr).not.toContain("was asked");
   });
 
-  it("takes `name@source`, and stays with that source when it is brought up to date", async () => {
+  it("accepts `name@source`, and updates from that source", async () => {
     const files = { "no-skills/deploy/SKILL.md": skillText("deploy", { body: "From the package." }) };
     const { run, skills } = scene(files);
     await run(["export", "deploy@bundled", "--to", "claude"]);
@@ -273,7 +273,7 @@ describe("skillet export --to CLIENT", () => {
     expect(await run(["export", "deploy", "deploy@bundled", "--to", "claude"])).toMatchObject({ code: 2 });
   });
 
-  it("leaves out by itself what is disabled or not for a model, and says so of one that is named", async () => {
+  it("omits disabled and user-only skills by default, and reports one that is named", async () => {
     const { run, skills, own } = scene({
       "home/.skillet/skills/off/SKILL.md": skillText("off"),
       "home/.skillet/skills/by-hand/SKILL.md": skillText("by-hand", { more: "disable-model-invocation: true\n" }),
@@ -291,7 +291,7 @@ describe("skillet export --to CLIENT", () => {
     expect((await run(["export", "--to", "claude"])).stdout, "what is there stays up to date").toContain("~ by-hand");
   });
 
-  it("puts copies into the workspace with --project, also outside of any repository", async () => {
+  it("puts copies into the workspace with --project, also outside any repository", async () => {
     const { run, cwd, json } = scene();
     const { code, stdout } = await run(["export", "deploy", "--to", "agents,vscode", "--project"]);
     expect(code).toBe(0);
@@ -309,7 +309,7 @@ describe("skillet export --to CLIENT", () => {
     expect(existsSync(join(cwd, ".agents"))).toBe(false);
   });
 
-  it("is a skill to whoever clones a project with copies in it", async () => {
+  it("creates a skill for every user who clones the project with its copies", async () => {
     const { run, cwd } = scene();
     await run(["export", "deploy", "--to", "agents", "--project"]);
     const other = await skillet(["list", "--json"], { cwd });
@@ -318,7 +318,7 @@ describe("skillet export --to CLIENT", () => {
     );
   });
 
-  it("[Q-12] gives a client what its own checker takes, of every shipped skill", async () => {
+  it("[Q-12] passes the client's own checker for every shipped skill", async () => {
     const { home, cwd } = scene();
     const run = (args: string[]) => skillet(args, { cwd, env: { HOME: home } });
     expect((await run(["export", "--to", "claude"])).code).toBe(0);
@@ -330,11 +330,11 @@ describe("skillet export --to CLIENT", () => {
     expect((await run(["export", "--to", "claude"])).stderr).toMatch(/^✓ Claude Code: \d+ unchanged\n$/);
   });
 
-  it("knows the clients of the table", () => {
+  it("accepts the clients of the table", () => {
     expect(NATIVE_CLIENT_NAMES).toEqual(Object.keys(NATIVE_CLIENTS));
   });
 
-  it("keeps to eighty columns on a terminal", async () => {
+  it("fits eighty columns on a terminal", async () => {
     const { home, cwd } = scene();
     const { stdout, stderr } = await skillet(["export", "--to", "claude,codex"], {
       cwd,
@@ -347,7 +347,7 @@ describe("skillet export --to CLIENT", () => {
 });
 
 describe("skillet export --remove", () => {
-  it("[Q-12] takes away what skillet put there, and nothing else", async () => {
+  it("[Q-12] removes what skillet created, and nothing else", async () => {
     const { run, home, skills, record } = scene({ "home/.claude/skills/mine/SKILL.md": skillText("mine") });
     await run(["export", "deploy", "--to", "claude,codex"]);
     expect(await run(["export", "--remove", "deploy", "--to", "codex", "--dry-run"])).toMatchObject({
@@ -363,7 +363,7 @@ describe("skillet export --remove", () => {
     expect(await run(["export", "--remove", "--all"])).toMatchObject({ code: 0, stdout: "" });
   });
 
-  it("crosses out what somebody took away by hand, and says so", async () => {
+  it("removes the record of a copy that was deleted by hand, and reports that", async () => {
     const { run, skills, record } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     rmSync(join(skills, "deploy"), { recursive: true });
@@ -372,7 +372,7 @@ describe("skillet export --remove", () => {
     expect(recorded(record)).toEqual([]);
   });
 
-  it("crosses out what went away with a workspace, and leaves what is in others", async () => {
+  it("removes records of a deleted workspace, and keeps those of others", async () => {
     const { run, root, record } = scene({ "gone/readme": "" });
     await run(["export", "deploy", "--to", "claude", "--project"]);
     await run(["export", "deploy", "--to", "claude", "--project"], { cwd: join(root, "gone") });
@@ -384,7 +384,7 @@ describe("skillet export --remove", () => {
     expect(recorded(record)).toEqual([join(root, "project/.claude/skills/deploy")]);
   });
 
-  it("keeps what may be the last copy, unless it is told to remove it", async () => {
+  it("keeps a possibly last copy, unless it is forced to remove it", async () => {
     const { run, own, skills } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     rmSync(join(own, "deploy"), { recursive: true });
@@ -397,7 +397,7 @@ describe("skillet export --remove", () => {
   });
 });
 
-describe("what is mistyped", () => {
+describe("a typo in export", () => {
   it.each([
     ["a name", ["export", "deplyo", "--to", "claude"], 1, 'did you mean "deploy"?'],
     ["no client", ["export", "deploy", "--project"], 2, "--to claude,codex; `skillet export --update` updates"],
@@ -430,7 +430,7 @@ describe("what is mistyped", () => {
     ["all and a name", ["export", "--remove", "deploy", "--all"], 2, "use one of them"],
     ["what is not installed", ["export", "--remove", "deplyo"], 1, 'did you mean "deploy"?'],
     ["a path", ["export", "--remove", "../skills/deploy"], 1, "No copy of '../skills/deploy' found"],
-  ])("says what was meant: %s", async (_, args, code, fix) => {
+  ])("is reported with a suggestion: %s", async (_, args, code, fix) => {
     const { run, skills } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     const ran = await run(args);
@@ -439,7 +439,7 @@ describe("what is mistyped", () => {
     expect(readdirSync(skills)).toEqual(["deploy"]);
   });
 
-  it("says what is wrong with a skill that did not load", async () => {
+  it("is distinguished from a skill that did not load", async () => {
     const { run, own } = scene();
     writeFiles(own, { "broken/SKILL.md": "---\nname: [\n---\n" });
     expect((await run(["export", "broken", "--to", "claude"])).stderr).toContain("✗ Skill 'broken' did not load:");

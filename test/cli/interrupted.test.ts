@@ -12,7 +12,7 @@ import { terminal } from "../support/terminal.ts";
 
 const HANGS = "setTimeout(() => {}, 60_000)";
 
-/** Whatever is asked here takes long: who serves capabilities, a server of tools, and the site that a skill was added from. */
+/** Everything here is slow: the providers of capabilities, an MCP server, and the site of a skill. */
 async function slow(): Promise<Place> {
   const at = place({
     "home/.skillet/skills/own/SKILL.md": skillText("own", { more: "capabilities: [slow.things]\n" }),
@@ -26,7 +26,7 @@ async function slow(): Promise<Place> {
   return at;
 }
 
-/** What takes long, and what it says then. */
+/** The slow command, and the message at its end. */
 const LONG: readonly [args: readonly string[], doing: string][] = [
   [["doctor"], "checking capability providers"],
   [["doctor", "--tools"], "starting MCP servers"],
@@ -39,7 +39,7 @@ const LONG: readonly [args: readonly string[], doing: string][] = [
 ];
 
 describe("Ctrl-C", () => {
-  it("ends whatever takes long with 130, and nothing of it is left, on the screen or anywhere else", async () => {
+  it("ends every slow command with 130, and leaves nothing on the screen or elsewhere", async () => {
     const interrupted = async ([args, doing]: (typeof LONG)[number]) => {
       const { home, project, run } = await slow();
       if (args.includes("--frozen")) rmSync(join(home, ".skillet/installed/added"), { recursive: true });
@@ -67,8 +67,8 @@ const LISTS = [
   ...[["explain", "own"], ["eval"], ["config"], ["runs"], ["stats"], ["signers"], ["doctor"], ["--help"]],
 ];
 
-describe("a reader that has enough", () => {
-  it("ends what is listed for it, and nobody hears of it", async () => {
+describe("a reader that closes the pipe", () => {
+  it("ends a listing silently", async () => {
     const { home, project } = place({ "home/.skillet/skills/own/SKILL.md": skillText("own") });
     const listed = async (args: readonly string[]) => {
       const env = { HOME: home, PATH: "/usr/bin:/bin", ...SHARED_CODE, SKILLET_TEST_PROGRAM: PROGRAM };

@@ -12,7 +12,7 @@ const odd: Record<string, string> = {
 };
 
 describe("skillet list", () => {
-  it("lists name, description and source on stdout, and what else there is on stderr", async () => {
+  it("lists name, description and source on stdout, and notices on stderr", async () => {
     const { code, stdout, stderr } = await skillet(["list"], { cwd: temporaryFolder(odd) });
     expect(code).toBe(0);
     expect(stdout).toMatch(/^fine +Does fine\. Use when asked for fine\. {2}skills \(untrusted\)$/m);
@@ -25,7 +25,7 @@ describe("skillet list", () => {
     expect((await skillet(["skill", "list"], { cwd })).stdout).toBe((await skillet(["list"], { cwd })).stdout);
   });
 
-  it("[S-44] shows all skills registered for a chat, each with what stops it, and counts those of other chats", async () => {
+  it("[S-44] shows all skills registered for a chat, each with its problems, and counts those of other chats", async () => {
     const home = temporaryFolder({
       ".skillet/skills/research/SKILL.md": skillText("research"),
       ".skillet/skills/diary/SKILL.md": skillText("diary", { more: "sensitive: true\n" }),
@@ -62,7 +62,7 @@ describe("skillet list", () => {
     expect(await run("list", "--chat-id", "1", "--installed")).toMatchObject({ code: 2 });
   });
 
-  it("--all shows the shadowed, the disabled and the broken, with reason, place and fix", async () => {
+  it("--all shows shadowed, disabled and broken skills, with reason, path and fix", async () => {
     const home = temporaryFolder({
       ".skillet/skills/fine/SKILL.md": skillText("fine", { description: "Another one." }),
       ".skillet/skills/off/SKILL.md": skillText("off"),
@@ -75,7 +75,7 @@ describe("skillet list", () => {
     expect(stdout).toContain("    start it with ---");
   });
 
-  it("lists the skills that have all words in their name or description, with how many there are", async () => {
+  it("lists the skills that contain all words in their name or description, and counts them", async () => {
     const home = temporaryFolder({
       ".skillet/skills/pdf/SKILL.md": skillText("pdf", { description: "Fills forms." }),
       ".skillet/skills/scan/SKILL.md": skillText("scan", { description: "Reads a PDF with forms." }),
@@ -91,7 +91,7 @@ describe("skillet list", () => {
     expect(shown.stderr).toMatch(/^\d+ skills$/m);
   });
 
-  it("[A-01] shows the places of a skill that several folders have", async () => {
+  it("[A-01] shows the paths of a skill that several folders contain", async () => {
     const home = temporaryFolder({
       ".skillet/skills/fine/SKILL.md": skillText("fine"),
       ".codex/skills/fine/SKILL.md": skillText("fine"),
@@ -113,7 +113,7 @@ describe("skillet list", () => {
     expect(skills.find(({ name }: { name: string }) => name !== "fine").locations).toHaveLength(1);
   });
 
-  it("does not report a copy that is the same to the byte", async () => {
+  it("does not report a copy that is identical to the byte", async () => {
     const home = temporaryFolder({
       ".skillet/skills/fine/SKILL.md": skillText("fine"),
       ".skillet/skills/fine/a.txt": "a",
@@ -125,7 +125,7 @@ describe("skillet list", () => {
     expect((await list()).stdout).toContain("Shadowed");
   });
 
-  it("--json gives the same as data", async () => {
+  it("--json prints the same as data", async () => {
     const { stdout } = await skillet(["list", "--json", "--all"], { cwd: temporaryFolder(odd) });
     const data = JSON.parse(stdout);
     expect(data.skills).toContainEqual(
@@ -134,7 +134,7 @@ describe("skillet list", () => {
     expect(data.diagnostics).toMatchObject([{ code: "frontmatter-missing", severity: "error", line: 1 }]);
   });
 
-  it("uses colour only on a terminal, and never with NO_COLOR", async () => {
+  it("uses color only on a terminal, and never with NO_COLOR", async () => {
     const cwd = temporaryFolder(odd);
     expect((await skillet(["list"], { cwd })).stdout).not.toContain("\x1b");
     expect((await skillet(["list"], { cwd, isTTY: true })).stdout).toContain("\x1b[1m");
@@ -147,7 +147,7 @@ describe("skillet list", () => {
     for (const line of stdout.trimEnd().split("\n")) expect(line.length).toBeLessThanOrEqual(60);
   });
 
-  it("goes on with defaults when the configuration does not parse, says where, and exits 2", async () => {
+  it("continues with defaults when the configuration does not parse, names the line, and exits 2", async () => {
     const home = temporaryFolder({ ".skillet/config.toml": "[skills\n" });
     const { code, stdout, stderr } = await skillet(["list"], { env: { HOME: home } });
     expect(code).toBe(2);
@@ -155,7 +155,7 @@ describe("skillet list", () => {
     expect(stderr).toMatch(/✗ .*\.skillet\/config\.toml:1:\d+ is not valid TOML/);
   });
 
-  it("says what to do when there is nothing", async () => {
+  it("explains how to start without any skill", async () => {
     const empty = temporaryFolder();
     const { stdout, stderr, code } = await skillet(["list"], { cwd: empty, env: { SKILLS_DIR: empty } });
     expect({ stdout, code }).toEqual({ stdout: "", code: 0 });
@@ -204,7 +204,7 @@ describe("skillet list", () => {
     expect(all, "a disabled skill is not shown").not.toContain(" off ");
   });
 
-  it("[S-10] --watch follows the configuration: skills that are disabled and enabled, and sources that come and go", async () => {
+  it("[S-10] --watch follows the configuration: disabled and enabled skills, and sources that change", async () => {
     const cwd = temporaryFolder({
       "skills/first/SKILL.md": skillText("first"),
       "home/.skillet/config.toml": "",
@@ -241,7 +241,7 @@ describe("skillet list", () => {
 });
 
 describe("skillet", () => {
-  it("alone says what is here and what to do next", async () => {
+  it("without arguments prints a summary and the next steps", async () => {
     const { stdout, code } = await skillet([], { cwd: temporaryFolder(odd) });
     expect(code).toBe(0);
     expect(stdout).toMatch(/^skillet: 10 skills for .* \(9 bundled, 1 workspace\)$/m);
@@ -285,7 +285,7 @@ describe("skillet", () => {
     expect((await skillet(["check", "--json"])).code).toBe(0);
   });
 
-  it("refuses a workspace that is not there", async () => {
+  it("refuses a workspace that does not exist", async () => {
     expect(await skillet(["list", "-C", "/not/there"])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("does not exist"),
@@ -297,7 +297,7 @@ describe("skillet", () => {
     });
   });
 
-  it("helps with a typo and exits 2", async () => {
+  it("suggests a command for a typo and exits 2", async () => {
     const { code, stderr } = await skillet(["lsit"]);
     expect(code).toBe(2);
     expect(stderr).toContain("did you mean list?");
@@ -316,11 +316,11 @@ describe("skillet", () => {
     expect((await skillet(["nope"])).stderr).toContain("see the commands: skillet --help");
   });
 
-  it("says in one line what it is for: also to use skills", async () => {
+  it("states in one line that it also uses skills", async () => {
     expect((await skillet(["--help"])).stdout).toMatch(/^The toolkit for Agent Skills: .*run them safely\.$/m);
   });
 
-  it("fits what to do next into 80 columns, also through npx and with long names", async () => {
+  it("fits the next steps into 80 columns, also through npx and with long names", async () => {
     const name = "a-name-that-is-as-long-as-the-open-standard-lets-a-name-be-made";
     const cwd = temporaryFolder({ [`skills/${name}/SKILL.md`]: skillText(name), "skills/bad/SKILL.md": "x" });
     const env = { npm_command: "exec", SKILLS_DIR: temporaryFolder() };
@@ -347,7 +347,7 @@ describe("skillet", () => {
 });
 
 describe("skillet show", () => {
-  it("shows what a skill tells, where it comes from, its files and findings", async () => {
+  it("shows the tiers of a skill, its origin, its files and findings", async () => {
     const home = temporaryFolder({ ".skillet/skills/a/SKILL.md": skillText("a", { description: "Far." }) });
     const cwd = temporaryFolder({
       "skills/a/SKILL.md": "---\nname: a\ndescription: Use: this\nversion: 1.2.3\ntags: [x]\n---\n\nBody text.\n",
@@ -381,7 +381,7 @@ describe("skillet show", () => {
     });
   });
 
-  it("says why a skill did not load, rather than that it is not there", async () => {
+  it("reports why a skill did not load, rather than that it is missing", async () => {
     const cwd = temporaryFolder({ "skills/deploy/SKILL.md": "---\nname: deploy\n---\nx\n" });
     const { code, stderr } = await skillet(["show", "deploy"], { cwd });
     expect(code).toBe(1);
@@ -389,7 +389,7 @@ describe("skillet show", () => {
     expect(stderr).toContain("description-missing");
   });
 
-  it("names what is wrong with a folder that is there but is not a skill", async () => {
+  it("names the error in a folder that exists but is not a skill", async () => {
     const cwd = temporaryFolder({ "skills/text/SKILL.txt": skillText("text"), "skills/empty/notes.txt": "x" });
     expect((await skillet(["show", "text"], { cwd })).stderr).toContain("[file-name]");
     expect((await skillet(["show", "empty"], { cwd })).stderr).toContain(
@@ -407,7 +407,7 @@ describe("skillet show", () => {
     expect((await skillet(["show", "a@skills/a.md"], { cwd })).stdout).toContain("The flat one.");
   });
 
-  it("names the nearest skill, and the files there are", async () => {
+  it("names the nearest skill, and the existing files", async () => {
     const cwd = temporaryFolder({
       "skills/deploy/SKILL.md": skillText("deploy"),
       "skills/deploy/a.bin": Uint8Array.of(0, 1, 255),
@@ -433,7 +433,7 @@ describe("skillet doctor", () => {
     expect(await total(["doctor"], /^ {2}(\d+ skills?) in use, \d+ not available: /m)).toBe(overview);
   });
 
-  it("tests a configured model as a chat does: one that has no key is wrong, one with a key is not", async () => {
+  it("tests a configured model as a chat does: one without a key fails, one with a key passes", async () => {
     const table =
       '[models.default]\nprovider = "anthropic"\nmodel = "claude-x"\nbase_url = "http://127.0.0.1:9999/v1"\n';
     const at = async (config: string, args: string[] = []) => {
@@ -456,7 +456,7 @@ describe("skillet doctor", () => {
     expect(having.code).toBe(0);
   });
 
-  it("[S-33] shows every folder with its count, the configuration, and what is wrong", async () => {
+  it("[S-33] shows every folder with its count, the configuration, and problems", async () => {
     const home = temporaryFolder({
       ".skillet/config.toml": '[sources.team]\npath = "~/team"\n[skills.fine]\nKEY = "secret-value"\n',
       "team/x/SKILL.md": skillText("x"),
@@ -490,7 +490,7 @@ describe("skillet doctor", () => {
     expect(stdout).toContain("or add [models.default] to ~/.skillet/config.toml\n");
   });
 
-  it("exits 0 when nothing is wrong, and 2 when the configuration does not parse", async () => {
+  it("exits 0 without problems, and 2 when the configuration does not parse", async () => {
     expect(await skillet(["doctor"])).toMatchObject({ code: 0, stdout: expect.stringContaining("no problems found") });
     const home = temporaryFolder({ ".skillet/config.toml": "=" });
     expect((await skillet(["doctor", "--json"], { env: { HOME: home } })).code).toBe(2);

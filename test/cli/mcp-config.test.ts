@@ -22,7 +22,7 @@ const root = join(import.meta.dirname, "..", "..");
 const BIN = join(root, "bin", "skillet.cjs");
 const NAMES = Object.keys(MCP_CLIENTS);
 
-/** A home and a project of their own, and what there is in them. */
+/** A home and a project, and a function that reads their files. */
 function place(files: Record<string, string | Uint8Array> = {}) {
   const folder = temporaryFolder({ "home/x": "", "project/x": "", ...files });
   const home = join(folder, "home");
@@ -44,7 +44,7 @@ const fileOf = (name: string, { home, project }: { home: string; project: string
   MCP_CLIENTS[name]?.[scope]({ home, workspace: project, env: {}, platform: process.platform }) ?? "";
 
 describe("skillet mcp-config", () => {
-  it("prints the snippet alone on stdout, and beside it where it belongs and what to do", async () => {
+  it("prints only the snippet on stdout, and its place and the next step on stderr", async () => {
     const { run, home } = place();
     const { stdout, stderr, code } = await run("claude");
     expect(code).toBe(0);
@@ -66,7 +66,7 @@ describe("skillet mcp-config", () => {
     );
   });
 
-  it("prints for programs what it says to people", async () => {
+  it("prints the same for programs as for users", async () => {
     const { run, home } = place();
     const { stdout, stderr } = await run("codex", ["--json"]);
     const snippet = { mcp_servers: { skillet: { command: process.execPath, args: [BIN, "serve"] } } };
@@ -89,7 +89,7 @@ describe("skillet mcp-config", () => {
     expect(JSON.parse((await run("cursor", ["--json"])).stdout)).toMatchObject({ command: null });
   });
 
-  it("names the workspace where it was given, and where the client puts it in", async () => {
+  it("names the workspace if it was given, and if the client fills it in", async () => {
     const { run, project } = place();
     const argsOf = async (name: string, ...args: string[]) => {
       const { snippet } = JSON.parse((await run(name, ["--json", ...args])).stdout);
@@ -125,7 +125,7 @@ describe("skillet mcp-config", () => {
     expect((await run("codex", ["--url", "http://localhost.example/mcp"])).stdout).toContain("SKILLET_TOKEN");
   });
 
-  it("adds the path to an address that has none, and says so", async () => {
+  it("adds the path to an address without one, and reports that", async () => {
     const { run } = place();
     for (const url of ["http://127.0.0.1:7400", "http://127.0.0.1:7400/", "HTTP://127.0.0.1:7400/mcp"]) {
       const { stdout, stderr } = await run("cursor", ["--url", url]);
@@ -137,7 +137,7 @@ describe("skillet mcp-config", () => {
     expect(JSON.parse(stdout).mcpServers.skillet.url).toBe("https://a.example/skills/");
   });
 
-  it("says where a client gets the token of a server of this machine", async () => {
+  it("explains where a client gets the token of a server on this machine", async () => {
     const { run, home } = place();
     const says = `  of your own server: export SKILLET_TOKEN="$(cat ${join(home, ".skillet/serve-token")})"\n`;
     const here = ["--url", "http://127.0.0.1:7400/mcp"];
@@ -157,7 +157,7 @@ describe("skillet mcp-config", () => {
     });
   });
 
-  it("refuses what cannot be meant, as a mistake of usage", async () => {
+  it("refuses contradicting options as a usage error", async () => {
     const { run, home } = place();
     for (const [args, says] of [
       [["--name", "a b"], "is not a valid server name"],
@@ -186,7 +186,7 @@ describe("skillet mcp-config", () => {
     expect(readdirSync(home)).toEqual(["x"]);
   });
 
-  it("writes a file that was not there, with nothing else in it", async () => {
+  it("creates a missing file, with nothing else in it", async () => {
     for (const name of NAMES) {
       const at = place();
       const { code, stdout, stderr } = await at.run(name, ["--write"]);
@@ -199,7 +199,7 @@ describe("skillet mcp-config", () => {
     }
   });
 
-  it("writes into the project alone when asked to", async () => {
+  it("writes only into the project on request", async () => {
     for (const name of NAMES) {
       const at = place();
       const { code, stderr } = await at.run(name, ["--write", "--project"]);
@@ -211,7 +211,7 @@ describe("skillet mcp-config", () => {
     }
   });
 
-  it("says when it is there already, and writes nothing", async () => {
+  it("reports an existing entry, and writes nothing", async () => {
     for (const name of NAMES) {
       const at = place();
       await at.run(name, ["--write"]);
@@ -224,7 +224,7 @@ describe("skillet mcp-config", () => {
     }
   });
 
-  it("says what an entry was that it puts another in the place of, and what it is now", async () => {
+  it("shows a replaced entry before and after", async () => {
     for (const name of NAMES) {
       const { run } = place();
       await run(name, ["--write", "--", "--load", "code-review", "--token", "sesame"]);
@@ -246,7 +246,7 @@ describe("skillet mcp-config", () => {
     }
   });
 
-  it("names the keys that changed where the words for the entry are the same", async () => {
+  it("names the changed keys when the entry reads the same", async () => {
     const { run } = place();
     const here = ["--write", "--url", "http://127.0.0.1:7400/mcp"];
     await run("claude", here);
@@ -254,7 +254,7 @@ describe("skillet mcp-config", () => {
     expect(stderr).toMatch(/^ {2}changed keys: headers\n {2}then /);
   });
 
-  it("loses no key of the user's for a server that is called", async () => {
+  it("keeps all of the user's keys of a replaced server", async () => {
     const at = place();
     await at.run("codex", ["--write"]);
     const file = fileOf("codex", at, "user");
@@ -273,7 +273,7 @@ describe("skillet mcp-config", () => {
     expect(readFileSync(file, "utf8")).toBe(text);
   });
 
-  it("leaves a file alone that is read-only, whoever asks", async () => {
+  it("leaves a read-only file unchanged, also for root", async () => {
     const at = place({ "home/.claude.json": '{"a": 1}\n' });
     const file = fileOf("claude", at, "user");
     chmodSync(file, 0o444);
@@ -288,7 +288,7 @@ describe("skillet mcp-config", () => {
     expect((await at.run("claude", ["--write"])).stdout).toContain("was already in");
   });
 
-  it("keeps comments, trailing commas, tabs, line ends, the mark of byte order and no last line end", async () => {
+  it("keeps comments, trailing commas, tabs, line ends, the byte order mark and a missing last line end", async () => {
     const text =
       '\ufeff// mine\r\n{\r\n\t"theme": "x", // y\r\n\t"mcpServers": {\r\n\t\t"a": { "command": "a" }, /* a */\r\n\t},\r\n}';
     const { run, text: read } = place({ "home/.gemini/settings.json": text });
@@ -298,7 +298,7 @@ describe("skillet mcp-config", () => {
     expect(next).toBe(text.replace("/* a */", `/* a */${ours}`));
   });
 
-  it("keeps what else there is in a file of Codex", async () => {
+  it("keeps all other content in a file of Codex", async () => {
     const text = '\ufeffmodel = "x" # mine\r\n\r\n[mcp_servers.a]\r\ncommand = "a"';
     const { run, text: read } = place({ "home/.codex/config.toml": text });
     expect((await run("codex", ["--write"])).code).toBe(0);
@@ -307,7 +307,7 @@ describe("skillet mcp-config", () => {
     );
   });
 
-  it("keeps the mode of a file, and the link that it is", async () => {
+  it("keeps the mode of a file, and a symlink", async () => {
     const { run, home, text } = place({ "dotfiles/claude.json": '{"a": 1}\n' });
     const target = join(home, "..", "dotfiles", "claude.json");
     chmodSync(target, 0o640);
@@ -318,7 +318,7 @@ describe("skillet mcp-config", () => {
     expect(JSON.parse(text("dotfiles/claude.json"))).toMatchObject({ a: 1, mcpServers: { skillet: {} } });
   });
 
-  it("makes the file that a link leads to", async () => {
+  it("creates the file that a link leads to", async () => {
     const { run, home, text } = place({ "dotfiles/x": "" });
     mkdirSync(join(home, ".codex"));
     symlinkSync("../../dotfiles/codex.toml", join(home, ".codex/config.toml"));
@@ -343,7 +343,7 @@ describe("skillet mcp-config", () => {
     });
   });
 
-  it("leaves another's server alone, shows the snippet, and says what to do", async () => {
+  it("keeps a foreign server, shows the snippet, and explains the next step", async () => {
     const text = JSON.stringify({ mcpServers: { skillet: { command: "npx", args: ["sesame"] } } });
     const { run, text: read } = place({ "home/.cursor/mcp.json": text });
     const { code, stdout, stderr } = await run("cursor", ["--write"]);
@@ -382,7 +382,7 @@ describe("skillet mcp-config", () => {
     }
   });
 
-  it("changes nothing where a folder stands in the place of the file, or a file in that of its folder", async () => {
+  it("changes nothing when there is a folder in place of the file, or a file in place of its folder", async () => {
     const { run, home } = place({ "home/.cursor/mcp.json/x": "", "home/.gemini": "mine" });
     const folder = await run("cursor", ["--write"]);
     expect([folder.code, folder.stderr]).toEqual([1, expect.stringContaining("mcp.json is not a file")]);
@@ -392,7 +392,7 @@ describe("skillet mcp-config", () => {
     expect(readFileSync(join(home, ".gemini"), "utf8")).toBe("mine");
   });
 
-  it("loses nothing when several write at once", async () => {
+  it("loses nothing with several concurrent writers", async () => {
     const at = place({ "home/.claude.json": '{\n  "mine": 1\n}\n' });
     const names = Array.from({ length: 8 }, (_, index) => `s${index}`);
     await Promise.all(names.map((name) => at.run("claude", ["--write", "--name", name])));
@@ -401,7 +401,7 @@ describe("skillet mcp-config", () => {
     expect(Object.keys(document.mcpServers).sort()).toEqual(names);
   });
 
-  it("says where options for the server go", async () => {
+  it("explains where options of the server go", async () => {
     const { code, stderr } = await place().run("claude", ["--only", "x"]);
     expect({ code, stderr }).toEqual({
       code: 2,
@@ -410,7 +410,7 @@ describe("skillet mcp-config", () => {
   });
 
   it.runIf(existsSync(join(root, "dist/cli/bin.cjs")))(
-    "names the program it is, as it was built and wherever it is installed",
+    "names its own program, as it was built and wherever it is installed",
     () => {
       const folder = temporaryFolder({ "home/x": "" });
       const installed = join(folder, "node_modules", "skillet");

@@ -9,7 +9,7 @@ import { useScene } from "../support/use.ts";
 
 const BROKEN = "no frontmatter\n";
 
-/** A skill of the user's, and a copy of the same name in the workspace that does not load. */
+/** One of the user's skills, and a broken copy with the same name in the workspace. */
 function scene() {
   const home = temporaryFolder({
     ".skillet/skills/deploy/SKILL.md": skillText("deploy", { body: "```sh\necho deployed\n```" }),
@@ -39,7 +39,7 @@ describe("a nearer copy that does not load", () => {
     expect(stderr.split("nearer-copy-broken")).toHaveLength(2);
   });
 
-  it("[W-31] is reported by the name that it states, also in a folder of another name, and from the index", async () => {
+  it("[W-31] is reported by its own name, also in a folder of another name, and from the index", async () => {
     const { cwd, env } = scene();
     const folder = { "skills/mine/SKILL.md": "---\nname: deploy\n---\n\nNo description.\n" };
     const at = { cwd: temporaryFolder(folder), env };
@@ -54,7 +54,7 @@ describe("a nearer copy that does not load", () => {
     expect((await skillet(["list"], { cwd, env })).stderr).toContain('the copy of "deploy"');
   });
 
-  it("[W-31] is no warning where the copy that is used is the nearest that loads, or no copy is", async () => {
+  it("[W-31] causes no warning when the nearest valid copy is used, or no copy is", async () => {
     const { cwd, env } = scene();
     writeFiles(cwd, { "skills/deploy/SKILL.md": skillText("deploy"), "skills/other/SKILL.md": BROKEN });
     expect((await skillet(["list"], { cwd, env })).stderr).not.toContain("nearer-copy-broken");

@@ -7,7 +7,7 @@ import { terminal } from "../support/terminal.ts";
 
 const NOTES = join(import.meta.dirname, "../../examples/notes");
 
-/** The tour's place: the example as a workspace, and a home whose configuration names its provider. */
+/** The folder of the tour: the example as a workspace, and a home whose configuration names its provider. */
 function tour() {
   const root = temporaryFolder({
     "home/.skillet/config.toml": `[capabilities.providers.notes]\ncommand = [${JSON.stringify(process.execPath)}, ${JSON.stringify(join(NOTES, "provider.ts"))}]\n`,
@@ -21,7 +21,7 @@ function tour() {
 }
 
 describe("the tour of the notes", () => {
-  it("[Q-21] lists, asks with the exact input, adds once, refuses the word a second time, and is written down", async () => {
+  it("[Q-21] lists, asks with the exact input, adds once, rejects the approval a second time, and is audited", async () => {
     const { home, cwd, run, log } = tour();
     await run("trust", "note-taker", "--yes");
     const refused = await run("run", "note-taker", "buy milk");
@@ -65,7 +65,7 @@ describe("the tour of the notes", () => {
     expect(found.stdout + found.stderr).toMatch(/line 3/);
   });
 
-  it("[S-22] without any setup, `skillet run gog` says the steps", async () => {
+  it("[S-22] prints the setup steps for `skillet run gog` without any setup", async () => {
     const { run, home } = tour();
     const off = await run("run", "gog", "what is new");
     expect(off.code).toBe(3);

@@ -6,7 +6,7 @@ import { readOrCreateServerToken } from "../../src/remote/clients/mcp-clients.ts
 import { copyOldHome, updateChecksum } from "../support/old-home.ts";
 
 describe("a home of 0.1.0", () => {
-  it("keeps its trust: in skills, in the text of a workspace, and in folders of the user's", async () => {
+  it("keeps its trust: in skills, in the text of a workspace, and in the user's folders", async () => {
     const old = copyOldHome();
     const { trusted, text, mine } = await old.json("trust", "--list");
     expect(trusted.map(({ name, state }: Record<string, string>) => [name, state])).toEqual([
@@ -24,7 +24,7 @@ describe("a home of 0.1.0", () => {
     expect([code, stdout]).toEqual([0, expect.stringContaining("has its key")]);
   });
 
-  it("keeps what was approved permanently", async () => {
+  it("keeps permanent approvals", async () => {
     const old = copyOldHome();
     const { always } = await old.json("approve");
     expect(always).toMatchObject([{ skill: "writer", allowed: [expect.stringContaining("workspace")] }]);
@@ -47,7 +47,7 @@ describe("a home of 0.1.0", () => {
     expect((await old.json("signers")).signers).toMatchObject([{ name: "alice" }]);
   });
 
-  it("keeps the statistics, with stop reasons of today", async () => {
+  it("keeps the statistics, with current stop reasons", async () => {
     const old = copyOldHome();
     const { skills } = await old.json("stats");
     const outcomes = Object.fromEntries(skills.map((row: Record<string, unknown>) => [row["name"], row["outcomes"]]));
@@ -58,7 +58,7 @@ describe("a home of 0.1.0", () => {
     });
   });
 
-  it("shows its runs with events, stop reasons and codes of today", async () => {
+  it("shows its runs with current events, stop reasons and codes", async () => {
     const old = copyOldHome();
     const { runs } = await old.json("runs");
     const stops = runs.map(({ skill, state, end }: Record<string, { stop: string }>) => [skill, state, end?.stop]);
@@ -73,7 +73,7 @@ describe("a home of 0.1.0", () => {
     expect(types.filter((type: string) => /-(?:asked|given|said)$/.test(type))).toEqual([]);
   });
 
-  it("keeps its configuration in force, and names the keys of today", async () => {
+  it("keeps its configuration in force, and names the current keys", async () => {
     const old = copyOldHome();
     const { set, diagnostics } = await old.json("config");
     const values = Object.fromEntries(set.map(({ key, value }: Record<string, unknown>) => [key, value]));
@@ -91,7 +91,7 @@ describe("a home of 0.1.0", () => {
     expect(readOrCreateServerToken(old.skilletHome)).toMatchObject({ token: before, isNew: false });
   });
 
-  it("continues a run that waited, to its end, and the audit chain with it", async () => {
+  it("completes a run that waited, and continues the audit chain", async () => {
     const old = copyOldHome();
     const before = await old.json("audit", "verify");
     expect(before).toMatchObject({ isWhole: true });
@@ -122,7 +122,7 @@ describe("a file of a newer skillet", () => {
   };
 
   it.each(Object.entries(COMMANDS))(
-    "%s is a problem that names both versions, and stays as it is",
+    "%s is a problem that names both versions, and stays unchanged",
     async (path, args) => {
       const old = copyOldHome();
       const file = join(old.skilletHome, path);
@@ -138,7 +138,7 @@ describe("a file of a newer skillet", () => {
     },
   );
 
-  it("that records a run is listed, and neither resumed, answered nor cancelled", async () => {
+  it("that records a run is listed, and neither resumed, approved nor canceled", async () => {
     const old = copyOldHome();
     const { waiting } = await old.json("approve");
     const { id } = waiting[0];
@@ -160,7 +160,7 @@ describe("a file of a newer skillet", () => {
     expect(readFileSync(file, "utf8")).toBe(before);
   });
 
-  it("with statistics is a problem, and stays as it is", async () => {
+  it("with statistics is a problem, and stays unchanged", async () => {
     const old = copyOldHome();
     const database = new DatabaseSync(join(old.skilletHome, "statistics.db"));
     database.exec("PRAGMA user_version = 99");

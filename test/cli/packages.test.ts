@@ -52,7 +52,7 @@ function ownPlace(): Record<string, string> {
 }
 
 describe("skillet packages", () => {
-  it("[S-26] says what to write when no skill asks for packages", async () => {
+  it("[S-26] explains what to write when no skill asks for packages", async () => {
     const cwd = workspace({ plain: "" });
     const all = await call(buildSkillPackages, cwd);
     expect(all).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("`packages: [jq]`") });
@@ -61,13 +61,13 @@ describe("skillet packages", () => {
     expect((await call(listPackages, cwd, { env: ownPlace() })).code).toBe(0);
   });
 
-  it("names the nearest skill for one that is not there", async () => {
+  it("names the nearest skill for an unknown one", async () => {
     const cwd = workspace({ deploy: "[jq]" });
     const { code, stderr } = await call(buildSkillPackages, cwd, { args: ["deplay"] });
     expect([code, stderr]).toEqual([1, expect.stringMatching(/deplay.*\n.*"deploy"/)]);
   });
 
-  it("[Q-18] refuses a bad name and says whose it is, without keeping the others from theirs", async () => {
+  it("[Q-18] refuses an invalid name with its skill, and keeps the packages of others", async () => {
     const cwd = workspace({ bad: '["jq=1.6"]', good: "[tar]" });
     const { code, stdout, stderr } = await call(buildSkillPackages, cwd, { env: ownPlace() });
     expect(code).toBe(1);
@@ -75,7 +75,7 @@ describe("skillet packages", () => {
     if (canBuild) expect(stdout).toMatch(/✓ tar {2}already installed on this machine.* good/);
   });
 
-  it("asks once a command whether it is interrupted, and begins nothing more when it is", async () => {
+  it("checks for an interruption before each command, and starts nothing after one", async () => {
     const cwd = workspace(Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`skill-${index}`, "[tar]"])));
     let asked = 0;
     const interrupted = () => {

@@ -15,7 +15,7 @@ function print(fix: string): string[] {
 }
 
 describe("the commands of a problem", () => {
-  it("stay on one line and get the workspace, whatever the sentence of the fix is", () => {
+  it("stay on one line and include the workspace, whatever the text of the fix is", () => {
     const sentences = ["", "run", "x", "do something else", ...Object.values(ERROR_CODES).map(({ fix }) => fix)];
     for (const sentence of sentences) {
       const lines = print(sentence);
@@ -23,7 +23,7 @@ describe("the commands of a problem", () => {
     }
   });
 
-  it("[S-32] are in `commands`, never between backticks in the sentence of the fix", () => {
+  it("[S-32] are in `commands`, never between backticks in the text of the fix", () => {
     const source = join(import.meta.dirname, "../../src");
     const paths = readdirSync(source, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".ts"));
     // The tables of codes are pages of the documentation: their fixes are Markdown with placeholders.

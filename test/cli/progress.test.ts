@@ -7,7 +7,7 @@ import { defineSkill } from "../../src/skill/define-skill.ts";
 import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
-/** What the moving line says last, after these events. */
+/** Returns the last progress line after these events. */
 async function moving(events: readonly object[]): Promise<string> {
   const written: string[] = [];
   const stderr = { isTTY: true, columns: 80, write: (text: string) => written.push(text) };
@@ -21,8 +21,8 @@ async function moving(events: readonly object[]): Promise<string> {
 
 const started = { type: "run-started", model: "m", tools: [], depth: 1, limits: { iterations: 1, seconds: 1 } };
 
-describe("the moving line", () => {
-  it("says who thinks, who writes, which tool is at work, the step and the time", async () => {
+describe("the progress line", () => {
+  it("reports thinking, writing, the active tool, the step and the time", async () => {
     expect(await moving([started])).toContain(" x: thinking · ");
     expect(await moving([started, { type: "text-generated", step: 1, text: "a" }])).toContain(" x: writing · ");
     expect(await moving([{ type: "text-generated", step: 1, text: "a", skill: "" }])).toContain(" writing · ");
@@ -31,8 +31,8 @@ describe("the moving line", () => {
   });
 });
 
-describe("work that lets nothing else happen", () => {
-  it("moves the line by itself, from a second on, and takes it away", async () => {
+describe("a busy event loop", () => {
+  it("does not stop the progress line, which appears after a second and disappears at the end", async () => {
     const written: string[] = [];
     const stderr = { isTTY: true, columns: 80, write: (text: string) => written.push(text) };
     const start = performance.now();
@@ -41,7 +41,7 @@ describe("work that lets nothing else happen", () => {
         at(`counting ${done}`);
         const ms = performance.now() - start;
         if (ms < 1000 && written.length > 0) throw new Error("the line moved before a second was over");
-        // Only turns a hang into a failure: nothing else gets to run meanwhile.
+        // Only turns a hang into a failure: nothing else runs meanwhile.
         if (ms > 45_000) throw new Error("the line did not move");
       }
     });
@@ -51,7 +51,7 @@ describe("work that lets nothing else happen", () => {
     expect(written.at(-1)).toBe("\r\x1b[2K");
   });
 
-  it("says how far it is: to check skills, and to measure them", async () => {
+  it("reports the progress of checks and evaluations", async () => {
     const names = ["a", "b", "c"];
     const root = temporaryFolder(Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillText(name)])));
     const checked: number[] = [];

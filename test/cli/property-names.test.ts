@@ -11,7 +11,7 @@ import { skilletProcess } from "../support/skillet-process.ts";
 import { modelConfig } from "../support/use.ts";
 import { supplyScene } from "./supply-scene.ts";
 
-/** Names that every JavaScript object has, as the standard lets a skill write them. */
+/** Names that every JavaScript object has, as the standard allows them for a skill. */
 const NAMES = ["prototype", "constructor", "tostring", "valueof", "hasownproperty"];
 const SCRIPT = '#!/bin/sh\necho "token of $1: $TOKEN"\n';
 const skill = (name: string) => skillText(name, { more: "env: [TOKEN]\n" });
@@ -24,7 +24,7 @@ const files = (root: string) =>
   );
 
 describe("a skill named like a property of JavaScript objects", () => {
-  it("[Q-08] is found, and only under its own name", async () => {
+  it("[Q-08] is found, and only by its own name", async () => {
     const catalog = await loadCatalog([
       createDirectorySource({ path: join(temporaryFolder(files("skills")), "skills") }),
     ]);
@@ -33,7 +33,7 @@ describe("a skill named like a property of JavaScript objects", () => {
     for (const name of ["toString", "valueOf", "hasOwnProperty", "__proto__"]) expect(catalog.has(name)).toBe(false);
   });
 
-  it("[Q-08] __proto__ is no name: the folder's name is used in its place", async () => {
+  it("[Q-08] cannot have the name __proto__: the folder's name replaces it", async () => {
     const path = temporaryFolder({ "odd/SKILL.md": skillText("__proto__") });
     const { skills, diagnostics } = await createDirectorySource({ path }).load();
     expect(skills.map(({ name }) => name)).toEqual(["odd"]);

@@ -42,7 +42,7 @@ function stdioConfig(place: Place): string {
   ].join("\n");
 }
 
-/** `skillet serve --http` as a process: its address. */
+/** Starts `skillet serve --http` and returns its address. */
 async function httpServer(place: Place): Promise<string> {
   const args = startOf(["--http", "127.0.0.1:0", "--no-token"]);
   const child = spawn(process.execPath, args, { cwd: place.cwd, env: environment(place) });
@@ -64,10 +64,10 @@ async function httpServer(place: Place): Promise<string> {
 }
 
 describe("skills of another `skillet serve`", () => {
-  it("[A-10] over stdio: are listed, read, trusted, run, and asked about again when they change", async () => {
+  it("[A-10] over stdio: are listed, read, trusted, run, and need approval again when they change", async () => {
     const server = upstream();
     const { home, cwd, run } = downstream(stdioConfig(server));
-    // A busy machine may take longer to start the server than a listing is waited for.
+    // A busy machine may need longer to start the server than the time limit of a listing.
     const refreshed = () =>
       waitFor(async () => {
         const ran = await run(["list", "--refresh"]);
@@ -102,7 +102,7 @@ describe("skills of another `skillet serve`", () => {
     expect((await run(["trust", "--list"])).stdout).toContain("unchanged");
 
     writeFileSync(join(server.home, ".skillet/skills/greeter/scripts/hi.sh"), SCRIPT.replace("hello", "goodbye"));
-    expect(await run(["script", "greeter", "hi.sh", "ada"])).toMatchObject({ code: 0, stdout: "hello ada\n" }); // What was trusted.
+    expect(await run(["script", "greeter", "hi.sh", "ada"])).toMatchObject({ code: 0, stdout: "hello ada\n" }); // The trusted text.
     expect((await refreshed()).stdout).toContain("mcp:docs (untrusted)");
     expect(await run(["script", "greeter", "hi.sh", "ada"])).toMatchObject({
       code: 3,
@@ -125,7 +125,7 @@ describe("skills of another `skillet serve`", () => {
     expect((await run(["explain", "/greeter ada"])).stdout).toContain("of MCP server docs matches");
   });
 
-  it("[A-10] over HTTP: are listed and read; a server that is gone is a warning in every command", async () => {
+  it("[A-10] over HTTP: are listed and read; an unreachable server is a warning in every command", async () => {
     const url = await httpServer(upstream());
     const { home, run } = downstream(`[tools.mcp.docs]\nurl = ${JSON.stringify(url)}\nskills = true\n`);
     expect((await run(["list"])).stdout).toContain("mcp:docs (untrusted)");

@@ -80,7 +80,7 @@ describe("skillet run --record and skillet test", () => {
     );
   });
 
-  it("names other tools, another end, and a run that does not start", async () => {
+  it("names other tools, another outcome, and a run that does not start", async () => {
     const { replay, edit } = await recorded(adds);
     edit("---\n\n", "disallowed-tools: [grep]\n---\n\n");
     const tools = await replay();
@@ -128,7 +128,7 @@ describe("skillet run --record and skillet test", () => {
     expect((await replay()).stdout).toContain("step 1, prompt: the system prompt differs");
   });
 
-  it("says what to record if there is nothing, and which file is not a recording", async () => {
+  it("explains what to record if there is nothing, and which file is not a recording", async () => {
     const cwd = temporaryFolder({ "skills/plain/SKILL.md": skillText("plain") });
     const none = await skillet(["test", "skills/plain"], { cwd });
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining("[eval-empty]")]);

@@ -20,7 +20,7 @@ describe("skillet resume", () => {
     (command: string): Turn =>
     () => [{ tool: "bash", input: { command, writes: true } }];
 
-  it("goes on where a run was killed: what was done is not done again", async () => {
+  it("continues a killed run without repeating finished steps", async () => {
     const spot = await withModel([bash("echo one >>log"), bash(hangsOnce), () => "Done."], own("x"));
     const there = terminal(["run", "x", "--yes"], { home: spot.home, cwd: spot.project });
     await expect.poll(() => existsSync(join(spot.project, "hung"))).toBe(true);
@@ -38,7 +38,7 @@ describe("skillet resume", () => {
     expect(shown).toMatch(/bash echo two .* ok .*again: it was started before\n/);
   });
 
-  it("leaves a run that Ctrl-C stopped for another time, however often", async () => {
+  it("keeps a run that Ctrl-C stopped resumable, however often", async () => {
     const spot = await withModel([bash("touch here; sleep 60")], own("x"));
     const interrupted = async (...args: string[]) => {
       const stop = new AbortController();
@@ -58,7 +58,7 @@ describe("skillet resume", () => {
     expect((await spot.run(["cancel", id])).code).toBe(0);
   });
 
-  it("goes on in the workspace that it was started in, and says so when that is gone", async () => {
+  it("continues in the original workspace, and reports it when it is gone", async () => {
     const write: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "x" } }];
     const spot = await withModel([write, () => "Done."], own("x"));
     expect((await spot.run(["run", "x"])).code).toBe(5);
@@ -76,7 +76,7 @@ describe("skillet resume", () => {
     );
   });
 
-  it("goes on with what was said in a chat, for programs too", async () => {
+  it("continues a chat with its messages, for programs too", async () => {
     const use: Turn = () => [{ tool: "use_skill", input: { skill: "x", message: "write" } }];
     const write: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "x" } }];
     const spot = await withModel([use, write, () => "Written.", () => "It is written."], own("x"));
@@ -94,7 +94,7 @@ describe("skillet resume", () => {
     rmSync(join(spot.project, "out.txt"));
   });
 
-  it("goes on with another model when told to", async () => {
+  it("continues with another model on request", async () => {
     const spot = await withModel([() => ({ status: 400, message: "no" })], own("x"));
     expect((await spot.run(["run", "x"])).code).toBe(1);
     const other = modelConfig("openai", await modelServer("openai", [() => "By another."]));
@@ -102,7 +102,7 @@ describe("skillet resume", () => {
     expect(await spot.run(["resume", "last", "-m", "other"])).toMatchObject({ code: 0, stdout: "By another.\n" });
   });
 
-  it("says what to do when the skill is gone", async () => {
+  it("explains the fix when the skill is gone", async () => {
     const spot = await withModel([() => ({ status: 400, message: "no" })], own("x"));
     expect((await spot.run(["run", "x"])).code).toBe(1);
     rmSync(join(spot.home, ".skillet/skills/x"), { recursive: true });
@@ -115,7 +115,7 @@ describe("skillet resume", () => {
     expect(JSON.parse(data.stdout)).toMatchObject({ stop: "refused", refusals: [{ code: "not-found" }] });
   });
 
-  it("says what can be done about a run that failed", async () => {
+  it("explains the options for a run that failed", async () => {
     const spot = await withModel([() => ({ status: 400, message: "no" })], own("x"));
     const { code, stderr } = await spot.run(["run", "x"]);
     expect(code).toBe(1);

@@ -14,7 +14,7 @@ const own = (name: string, options: Parameters<typeof skillText>[1] = {}) => ({
   [`.skillet/skills/${name}/SKILL.md`]: skillText(name, options),
 });
 
-/** A chat at a terminal, and beside it commands of the same user. */
+/** A chat at a terminal, and a runner for other commands of the same user. */
 async function chatWith(turn: Turn, files: Record<string, string>, config = "") {
   const model = await modelServer("openai", turn);
   const home = temporaryFolder({
@@ -33,7 +33,7 @@ async function chatWith(turn: Turn, files: Record<string, string>, config = "") 
     home,
     file,
     config: () => readFileSync(file, "utf8"),
-    /** Puts this in place of the configuration file. */
+    /** Replaces the configuration file. */
     configure(text: string) {
       writeFileSync(`${file}.new`, text, { mode: 0o600 });
       renameSync(`${file}.new`, file);
@@ -43,7 +43,7 @@ async function chatWith(turn: Turn, files: Record<string, string>, config = "") 
       expect(code, stderr).toBe(0);
       return stdout;
     },
-    /** Says something, and waits until it was answered. */
+    /** Sends a message, and waits for the answer. */
     async say(text: string, answer: string) {
       chat.type(`${text}\r`);
       await chat.sees(answer);
@@ -52,7 +52,7 @@ async function chatWith(turn: Turn, files: Record<string, string>, config = "") 
   };
 }
 
-/** Calls a tool once, and says what came of it. */
+/** Calls a tool once, and returns the outcome. */
 const calling =
   (tool: string, input: object) =>
   ({ results, said }: ModelRequest): Reply => {
@@ -60,7 +60,7 @@ const calling =
     return isAnswered ? `It came to: ${results.at(-1)?.content}` : [{ tool, input }];
   };
 
-describe("a chat that is running", { timeout: 120_000 }, () => {
+describe("an active chat", { timeout: 120_000 }, () => {
   it("[S-10] refuses a skill that is disabled, and has it again when it is enabled", async () => {
     const asked: ModelRequest[] = [];
     const load = calling("load_skill", { skill: "tidy", again: true });
@@ -73,7 +73,7 @@ describe("a chat that is running", { timeout: 120_000 }, () => {
     );
     await say("Go one", "Tidy up.");
     expect(asked[0]?.instructions).toContain("tidy");
-    // A machine that is busy may take longer than a command waits, and then it says so.
+    // A busy machine may take longer than a command waits, and then it reports that.
     await vi.waitFor(async () => {
       await command("enable", "tidy");
       expect(await command("disable", "tidy")).toContain("in effect in 1 running chat; a run under way is denied");
@@ -90,7 +90,7 @@ describe("a chat that is running", { timeout: 120_000 }, () => {
     expect(await ended).toBe(0);
   });
 
-  it("[Q-19, S-23] asks a provider for what is granted when it is asked for, and not for what was", async () => {
+  it("asks a provider only for capabilities that are granted at the time", async () => {
     const use = calling("use_skill", { skill: "helper", message: "List them." });
     const list = ({ results, tools }: ModelRequest): Reply => {
       const tool = Object.keys(tools).find((name) => name.includes("tickets")) ?? "";
@@ -113,7 +113,7 @@ describe("a chat that is running", { timeout: 120_000 }, () => {
     expect(readFileSync(join(home, "asked"), "utf8")).toBe("asked\n");
   });
 
-  it("takes the model and the workspace's configuration of now, and keeps what was in effect while a file is broken", async () => {
+  it("uses the current model and workspace configuration, and keeps the last valid one while a file is broken", async () => {
     const other = await modelServer("openai", () => "said by the other");
     const chat = await chatWith(() => "said by the first", own("tidy"));
     const { say, command, config, configure, screen } = chat;

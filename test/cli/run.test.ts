@@ -17,7 +17,7 @@ const own = (name: string, options: Parameters<typeof skillText>[1] = {}) => ({
 });
 
 describe("skillet run", () => {
-  it("uses a shipped skill for real without any key, and says that runbook did it", async () => {
+  it("uses a shipped skill without any key, and reports that runbook did it", async () => {
     const { run } = place({});
     const { code, stdout, stderr } = await run(["run", "host-report"]);
     expect(code).toBe(0);
@@ -26,7 +26,7 @@ describe("skillet run", () => {
     expect(stderr).toMatch(/✓ done \(2 iterations, [\d.]+ s, runbook, strong isolation\)/);
   });
 
-  it("puts the answer on stdout, and what happens on stderr", async () => {
+  it("prints the answer on stdout, and progress on stderr", async () => {
     const { run } = await withModel(
       [() => [{ tool: "bash", input: { command: "echo hi" } }], () => "The answer."],
       own("x"),
@@ -37,7 +37,7 @@ describe("skillet run", () => {
     expect(stderr).toMatch(/✓ done \(2 iterations, [\d.]+ s, 30 tokens, .*test-model, strong isolation\)/);
   });
 
-  it("[W-12] takes input as JSON or from a file, and what is piped in as the context", async () => {
+  it("[W-12] accepts input as JSON or from a file, and piped text as the context", async () => {
     const schema = "input_schema: { type: object, properties: { n: { type: integer } }, required: [n] }\n";
     const { run, project } = await withModel(
       [
@@ -63,7 +63,7 @@ describe("skillet run", () => {
     expect(await run(["run", "x", "--input", "@nowhere"])).toMatchObject({ code: 2, stdout: "" });
   });
 
-  it("[S-06, S-32] says which TOML to add when a key is missing, with exit 3", async () => {
+  it("names the TOML to add when a key is missing, with exit 3", async () => {
     const { run } = place({});
     const { code, stdout, stderr } = await run(["run", "research", "What is new?"]);
     expect([code, stdout]).toEqual([3, ""]);
@@ -73,7 +73,7 @@ describe("skillet run", () => {
     expect(stderr).toContain("[skills.research]");
   });
 
-  it("[S-31] shows a value of the configuration as its name, and as it is only when asked", async () => {
+  it("[S-31] shows a configured value as its name, and its content only on request", async () => {
     const { run, project } = place(
       {
         "project/workspace/skills/test-api/SKILL.md": `---
@@ -108,7 +108,7 @@ Run: echo "Key: $TEST_API_KEY"
     expect(asked.stdout).toContain("Key: test-secret-123");
   });
 
-  it("ends with 4 at a limit, with what there is", async () => {
+  it("exits 4 at a limit, with the partial result", async () => {
     const turn = () => ({ text: "Half.", calls: [{ tool: "list_files", input: {} }] });
     const { run } = await withModel([turn, turn], own("x"));
     const { code, stdout, stderr } = await run(["run", "x", "--max-iterations", "2"]);
@@ -117,7 +117,7 @@ Run: echo "Key: $TEST_API_KEY"
     expect(stderr).toContain("--max-iterations");
   });
 
-  it("prints the result as JSON, or all that happens as lines of it", async () => {
+  it("prints the result as JSON, or all events as JSON lines", async () => {
     const { run } = await withModel([() => "a", () => "b"], own("x"));
     const { stdout } = await run(["run", "x", "--json"]);
     expect(JSON.parse(stdout)).toMatchObject({
@@ -155,7 +155,7 @@ Run: echo "Key: $TEST_API_KEY"
     });
   });
 
-  it("[S-16, S-36] is a private chat at a terminal, and what it is told to be", async () => {
+  it("uses a private chat at a terminal, or the chat type of the option", async () => {
     const { run } = await withModel([() => "ok"], own("x", { more: "sensitive: true\n" }));
     expect((await run(["run", "x"])).code).toBe(0);
     const group = await run(["run", "x", "--chat-type", "group"]);
@@ -163,7 +163,7 @@ Run: echo "Key: $TEST_API_KEY"
     expect(group.stderr).toMatch(/private/);
   });
 
-  it("asks for trust on a terminal, and goes on", async () => {
+  it("asks for trust on a terminal, and continues", async () => {
     const { run } = place({ "project/skills/y/SKILL.md": skillText("y", { body: "Run: echo from y" }) });
     const asked: string[] = [];
     const ask = async (question: string) => {
@@ -176,13 +176,13 @@ Run: echo "Key: $TEST_API_KEY"
     expect(stdout).toContain("from y");
   });
 
-  it("[Q-23] lets nothing that a model says act on the terminal", async () => {
+  it("[Q-23] escapes control sequences in a model's text", async () => {
     const { run } = await withModel([() => "a\u001b[2Jb\rc\u0007"], own("x"));
     const { stdout } = await run(["run", "x"]);
     expect(stdout).not.toMatch(/[\u001b\u0007\r]/);
   });
 
-  it("stops at Ctrl-C with what there is, and 130", async () => {
+  it("stops at Ctrl-C with the partial result, and exits 130", async () => {
     const controller = new AbortController();
     const { run } = await withModel(
       [() => ({ text: "So far.", calls: [{ tool: "bash", input: { command: "sleep 75.125" } }] })],
@@ -196,7 +196,7 @@ Run: echo "Key: $TEST_API_KEY"
     expect(stdout).toMatch(/^So far\./);
   });
 
-  it("gives its answer before it waits for a collector that is slow", async () => {
+  it("prints its answer before it waits for a slow collector", async () => {
     const { url } = await collector({ hangs: true });
     const { run } = await withModel([() => "Done."], own("x"));
     let printed = "";
@@ -206,11 +206,11 @@ Run: echo "Key: $TEST_API_KEY"
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: url };
     const { stdout } = await run(["run", "x"], { env, onOutput: print, onStderr: print });
     expect(stdout).toBe("Done.\n");
-    // That it did not answer is said when it is waited for no longer.
+    // The missing answer is reported when the wait ends.
     expect(printed).toMatch(/Done\.\n✓ done .*\n! Cannot send traces .*\n {2}\S.*\n$/);
   });
 
-  it("says what is meant for a name that is not there", async () => {
+  it("suggests a name for an unknown one", async () => {
     const { code, stderr } = await place({}).run(["run", "host-reprot"]);
     expect(code).toBe(1);
     expect(stderr).toContain("host-report");
@@ -244,7 +244,7 @@ describe("skillet chat", () => {
     expect(report.stdout).toMatch(/^Memory\s/m);
   });
 
-  it("[W-26] uses one with a language model", async () => {
+  it("[W-26] uses a skill with a language model", async () => {
     const { run, project } = await withModel(
       [
         ({ prompt }) => {
@@ -263,7 +263,7 @@ describe("skillet chat", () => {
     expect(await run(["chat", "Use the test skill"])).toMatchObject({ code: 0, stdout: "It says: Hello!\n" });
   });
 
-  it("[W-08, S-03] offers a model the tools of skills, and hands a task to one", async () => {
+  it("offers a model the tools of skills, and delegates a task to one", async () => {
     const { run } = await withModel(
       [
         ({ tools, instructions }) => {
@@ -286,13 +286,13 @@ describe("skillet chat", () => {
     expect([code, stdout]).toEqual([0, "Outer.\n"]);
   });
 
-  it("answers what is piped in, and prints JSON", async () => {
+  it("answers piped input, and prints JSON", async () => {
     const { run } = await withModel([({ prompt }) => `You said: ${prompt}`], {});
     const { stdout } = await run(["chat", "--json"], { stdin: "hello" });
     expect(JSON.parse(stdout)).toMatchObject({ content: "You said: hello", stop: "answer" });
   });
 
-  it("is a failure with what to do when the model cannot be had", async () => {
+  it("fails with a fix when the model is unavailable", async () => {
     const { run } = place(
       {},
       '[models.default]\nprovider = "openai-compatible"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\nretries = 0\n',

@@ -15,7 +15,7 @@ interface Written extends Place {
   begun(id: string, work?: (journal: Journal) => unknown, head?: Parameters<typeof newRun>[1]): Promise<string>;
 }
 
-/** A home in which runs were written down. */
+/** A home with recorded runs. */
 function written(): Written {
   const at = place({});
   const runs = createRunStore(join(at.home, ".skillet"));
@@ -38,7 +38,7 @@ const event = (journal: Journal, one: object, run = ID, skill = "mailer") =>
 const started = { type: "run-started", model: "a-model", tools: [], depth: 1, limits: { iterations: 1, seconds: 1 } };
 
 describe("skillet runs", () => {
-  it("says what would be here when nothing is", async () => {
+  it("are explained when there are none", async () => {
     const { run } = place({});
     const { code, stdout, stderr } = await run(["runs"]);
     expect([code, stdout]).toEqual([0, ""]);
@@ -47,7 +47,7 @@ describe("skillet runs", () => {
     expect(JSON.parse((await run(["runs", "--json"])).stdout)).toEqual({ runs: [], total: 0 });
   });
 
-  it("lists them with what became of each, and with what to do about those that are not over", async () => {
+  it("are listed with their outcome, and with the next step for those that are not over", async () => {
     const { run, begun } = written();
     await begun("20260101-000001-00000001", (journal) => journal.end({}, { ...TAIL, usage, cost: 0.0123 }));
     await begun("20260101-000002-00000002", (journal) =>
@@ -79,7 +79,7 @@ describe("skillet runs", () => {
     );
   });
 
-  it("takes only some of them", async () => {
+  it("can be filtered", async () => {
     const { run, begun } = written();
     const file = await begun("20260101-000001-00000001", (journal) => journal.end({}, TAIL));
     await begun("20260101-000002-00000002", () => {}, { skill: "other" });
@@ -115,7 +115,7 @@ describe("skillet runs", () => {
     expect((await run(["runs", "shwo"])).stderr).toContain("did you mean skillet runs show?");
   });
 
-  it("are found by any beginning of the id that is listed, which goes before the end of another", async () => {
+  it("are found by any prefix of a listed id, which is preferred to the end of another", async () => {
     const { begun, runs, run } = written();
     await begun("20260101-000001-3f2a91c0");
     await begun("20260101-000002-77b01c3f");
@@ -127,7 +127,7 @@ describe("skillet runs", () => {
     await expect(async () => await runs.find("f2a")).rejects.toThrow("Unknown run f2a");
   });
 
-  it("that a process of this machine is at are to be waited for or called off, and no file is to be removed", async () => {
+  it("that are active on this machine can be awaited or canceled, and no file has to be removed", async () => {
     const { runs } = written();
     const journal = await runs.create(newRun(ID));
     await expect(async () => await runs.resume(ID)).rejects.toThrow(
@@ -141,7 +141,7 @@ describe("skillet runs", () => {
     await journal.close();
   });
 
-  it("never writes a line that a terminal of 80 columns would wrap, nor what acts on it", async () => {
+  it("never exceed 80 columns at a terminal, and contain no control sequence", async () => {
     const { run, begun } = written();
     const tail = { ...TAIL, ms: 7_200_000, usage: { ...usage, inputTokens: 123_456_789 }, cost: 1234.5 };
     const head = { skill: "s".repeat(64), task: `${"very long ".repeat(20)}\u001b[2J` };
@@ -163,7 +163,7 @@ describe("skillet runs", () => {
 });
 
 describe("skillet runs show", () => {
-  it("tells what happened in order: steps, calls, approvals, runs within it, and the end", async () => {
+  it("lists events in order: steps, calls, approvals, nested runs, and the end", async () => {
     const { run, begun } = written();
     await begun(ID, async (journal) => {
       await event(journal, started);
@@ -219,7 +219,7 @@ describe("skillet runs show", () => {
     );
   });
 
-  it("leaves out of what was asked in a chat what was not given", async () => {
+  it("omits the empty fields of a chat's request", async () => {
     const { run, runs } = written();
     const head = { id: ID, kind: "chat", skill: "", task: "hello" } as const;
     await (await runs.create({ head, request: { message: "hello", context: "", active: [] } })).close();
@@ -228,7 +228,7 @@ describe("skillet runs show", () => {
     expect(stdout).not.toMatch(/context|active/);
   });
 
-  it("marks what was begun twice, and says who took it up again", async () => {
+  it("marks steps that were started twice, and who resumed the run", async () => {
     const { run, begun, runs } = written();
     const called = { type: "tool-called", step: 1, tool: "bash", input: { command: "make" } };
     await begun(ID, async (journal) => {
@@ -248,7 +248,7 @@ describe("skillet runs show", () => {
     expect(stdout).toContain("skillet resume 0a1b2c3d");
   });
 
-  it("bounds what came of it, and --full does not", async () => {
+  it("limits the length of results, and --full does not", async () => {
     const { run, begun } = written();
     const content = Array.from({ length: 50 }, (_, index) => `line ${index}`).join("\n");
     await begun(ID, (journal) => journal.end({ content }, TAIL));
@@ -259,7 +259,7 @@ describe("skillet runs show", () => {
     expect((await run(["runs", "show", ID, "--full"])).stdout).toContain("line 49\n");
   });
 
-  it("says which line is not what was written, shows the others, and exits 1", async () => {
+  it("reports a damaged line, shows the others, and exits 1", async () => {
     const { run, begun } = written();
     const file = await begun(ID, async (journal) => {
       await event(journal, started);
@@ -281,7 +281,7 @@ describe("skillet runs show", () => {
     expect((await run(["runs"])).stdout).toContain("corrupt");
   });
 
-  it("says that the last line is not whole, which does not keep it from being gone on with", async () => {
+  it("reports an incomplete last line, and the run can still be resumed", async () => {
     const { run, begun } = written();
     const file = await begun(ID, (journal) => event(journal, started));
     appendFileSync(file, `{"type":"event","at"`);
@@ -294,7 +294,7 @@ describe("skillet runs show", () => {
     expect(stdout).toContain("skillet resume 0a1b2c3d");
   });
 
-  it("lets nothing of a skill act on the terminal", async () => {
+  it("escapes control sequences of a skill", async () => {
     const { run, begun } = written();
     const evil = "\u001b[2J\u202e\u0007";
     await begun(
@@ -317,7 +317,7 @@ describe("skillet runs show", () => {
 });
 
 describe("skillet runs prune", () => {
-  it("says what would go, and removes it", async () => {
+  it("shows what it would remove, and removes it", async () => {
     const { run, begun, runs, config } = written();
     for (const number of [1, 2, 3])
       await begun(`20260101-00000${number}-0000000${number}`, (journal) => journal.end({}, TAIL));

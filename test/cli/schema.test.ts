@@ -5,7 +5,7 @@ import { SCHEMA_KINDS } from "../../src/cli/commands/schema.ts";
 import { skillet } from "../support/command.ts";
 
 describe("skillet schema", () => {
-  it("alone says which there are, one a line", async () => {
+  it("without arguments lists the schemas, one per line", async () => {
     const { code, stdout } = await skillet(["schema"]);
     expect(code).toBe(0);
     expect(stdout.trimEnd().split("\n")).toEqual(SCHEMA_KINDS.map((kind) => expect.stringMatching(`^${kind} +\\S`)));
@@ -13,7 +13,7 @@ describe("skillet schema", () => {
     expect(schemas.map(({ kind }: { kind: string }) => kind)).toEqual([...SCHEMA_KINDS]);
   });
 
-  it.each(SCHEMA_KINDS)("prints that of a %s, which also stands under schemas/", async (kind) => {
+  it.each(SCHEMA_KINDS)("prints the schema of a %s, which is also below schemas/", async (kind) => {
     const { code, stdout } = await skillet(["schema", kind]);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({
@@ -24,7 +24,7 @@ describe("skillet schema", () => {
   });
 
   it.each(SCHEMA_KINDS)(
-    "has no pattern for a %s that only JavaScript reads: editors use other engines",
+    "has no pattern for a %s that only JavaScript understands: editors use other engines",
     async (kind) => {
       const { stdout } = await skillet(["schema", kind]);
       const patterns: string[] = [];
@@ -33,12 +33,12 @@ describe("skillet schema", () => {
         return value;
       });
       expect(patterns).not.toEqual([]);
-      // Most of them take a `[` within brackets for the beginning of a class of its own.
+      // Most of them take a `[` within brackets for the beginning of a nested class.
       expect(patterns.filter((pattern) => /\[[^\]]*\[/.test(pattern.replace(/\\./g, "")))).toEqual([]);
     },
   );
 
-  it("says what there is where it knows none", async () => {
+  it("lists the schemas for an unknown one", async () => {
     const { code, stderr } = await skillet(["schema", "lock"]);
     expect(code).toBe(2);
     expect(stderr).toContain("frontmatter, config, workspace-config");

@@ -19,7 +19,7 @@ function scene(files: Record<string, string>, more = "") {
 }
 
 describe("skillet script", () => {
-  it("[T-14] runs a script with its arguments, options too, and puts out what it prints where it prints it", async () => {
+  it("[T-14] runs a script with its arguments, including options, and keeps its stdout and stderr apart", async () => {
     const { run } = scene({ "skills/x/scripts/go.sh": 'echo "out $*"; echo err >&2; exit 2' });
     const { code, stdout, stderr } = await run(["script", "x", "go.sh", "a b", "--json", "-q", "--", "-x"]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "out a b --json -q -- -x\n" });
@@ -43,7 +43,7 @@ describe("skillet script", () => {
     expect(none).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("has no scripts") });
   });
 
-  it("gives the whole result as JSON, with the level in it", async () => {
+  it("prints the whole result as JSON, including the isolation level", async () => {
     const { run } = scene({ "skills/x/scripts/go.sh": "echo hi" });
     const { code, stdout, stderr } = await run(["script", "--json", "x", "go"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -57,14 +57,14 @@ describe("skillet script", () => {
     });
   });
 
-  it("passes on what is piped in, when told to", async () => {
+  it("passes piped input on request", async () => {
     const { run } = scene({ "skills/x/scripts/go.sh": "tr a-z A-Z" });
     expect((await run(["script", "--stdin", "x", "go"], { stdin: "hello" })).stdout).toBe("HELLO");
     expect((await run(["script", "x", "go"], { stdin: "hello" })).stdout).toBe("");
     expect(await run(["script", "--stdin", "x", "go"])).toMatchObject({ code: 2 });
   });
 
-  it("[Q-13] refuses with exit 3 and all that is missing at once, and ends with 4 at a limit", async () => {
+  it("[Q-13] refuses with exit 3 and a full list of what is missing, and exits 4 at a limit", async () => {
     const { run } = scene({ "skills/x/scripts/go.sh": "sleep 9", "config.toml": "[scripts]\ntimeout_seconds = 1\n" });
     expect(await run(["script", "x", "go"])).toMatchObject({
       code: 4,
@@ -81,7 +81,7 @@ describe("skillet script", () => {
     expect((await missing.run(["script"])).code).toBe(2);
   });
 
-  it("[Q-13] with level none says so in its result, and only the operator can choose it", async () => {
+  it("[Q-13] reports level none in its result, which only the operator can choose", async () => {
     const { run } = scene({ "skills/x/scripts/go.sh": "pwd", "config.toml": '[sandbox]\nlevel = "none"\n' });
     const { stdout } = await run(["script", "--json", "x", "go"]);
     expect(JSON.parse(stdout)).toMatchObject({
@@ -91,7 +91,7 @@ describe("skillet script", () => {
     });
   });
 
-  it("[Q-23] lets nothing that a script prints act on the terminal or overwrite a line", async () => {
+  it("[Q-23] escapes control sequences and line overwrites in a script's output", async () => {
     const said =
       "\\033[2J\\033]52;c;ZXZpbA==\\007\\033[31mred\\033[0m\\roverwritten\\n\\342\\200\\256rtl\\302\\233 \\0end\\n";
     const { run } = scene({ "skills/x/scripts/go.sh": `printf '${said}'; printf '${said}' >&2` });
@@ -103,7 +103,7 @@ describe("skillet script", () => {
     }
   });
 
-  it("[Q-22] hides a value of 7 characters, and says so of one that is too short to be hidden", async () => {
+  it("[Q-22] redacts a value of 7 characters, and reports one that is too short to be redacted", async () => {
     const more = "env: [SHORT, SEVEN]\n";
     const { run } = scene(
       {
@@ -117,7 +117,7 @@ describe("skillet script", () => {
     expect(stderr).toContain("SHORT is too short");
   });
 
-  it("[Q-15] ends with all that it started at Ctrl-C", async () => {
+  it("[Q-15] ends with all its processes at Ctrl-C", async () => {
     const { home } = scene({ "skills/x/scripts/go.sh": "(setsid sleep 4545.17 &) ; echo going; sleep 4545.17" });
     const program = join(import.meta.dirname, "../../bin/skillet.cjs");
     const child = spawn(process.execPath, [program, "script", "x", "go"], { env: { HOME: home }, cwd: home });
@@ -127,7 +127,7 @@ describe("skillet script", () => {
     expect(running("4545.17")).toEqual([]);
   });
 
-  it("says where its own options stand", async () => {
+  it("explains where its own options go", async () => {
     const { run } = scene({ "skills/x/scripts/go.sh": "" });
     expect(await run(["script", "x", "--json"])).toMatchObject({
       code: 2,
@@ -135,7 +135,7 @@ describe("skillet script", () => {
     });
   });
 
-  it("ends when whoever reads its output has enough", async () => {
+  it("ends when the reader of its output closes the pipe", async () => {
     const { home } = scene({ "skills/x/scripts/go.sh": "while :; do echo tick; sleep 0.05; done # 4747.17" });
     const program = join(import.meta.dirname, "../../bin/skillet.cjs");
     const child = spawn("/bin/sh", ["-c", '"$0" "$1" script x go | head -2', process.execPath, program], {
@@ -148,7 +148,7 @@ describe("skillet script", () => {
     expect(said).toBe("tick\ntick\n");
   });
 
-  it("[Q-15] leaves nothing running when the older Node that started it is killed", async () => {
+  it("[Q-15] leaves no process when the older Node that started it is killed", async () => {
     const { home } = scene({ "skills/x/scripts/go.sh": "(setsid sleep 4848.17 &) ; echo going; sleep 4848.17" });
     const program = join(import.meta.dirname, "../../bin/skillet.cjs");
     // What bin/skillet.cjs does on a Node that is too old: another process in between, with a channel that ends with it.
@@ -160,7 +160,7 @@ describe("skillet script", () => {
     await expect.poll(() => running("4848.17")).toEqual([]);
   });
 
-  it("[Q-15] leaves nothing running when it is killed itself", async () => {
+  it("[Q-15] leaves no process when it is killed itself", async () => {
     const { home } = scene({ "skills/x/scripts/go.sh": "(setsid sleep 4646.17 &) ; echo going; sleep 4646.17" });
     const program = join(import.meta.dirname, "../../bin/skillet.cjs");
     const child = spawn(process.execPath, [program, "script", "x", "go"], { env: { HOME: home }, cwd: home });

@@ -9,7 +9,7 @@ import { ORDINARY_USER } from "../support/ordinary-user.ts";
 
 const HOME = ".skillet/skills";
 
-/** The names of a home's own skills that a server over HTTP lists. */
+/** Lists the names of a home's own skills on an HTTP server. */
 async function listed(...options: string[]): Promise<string[]> {
   const home = temporaryFolder({
     [`${HOME}/mine/SKILL.md`]: skillText("mine"),
@@ -34,7 +34,7 @@ async function listed(...options: string[]): Promise<string[]> {
 }
 
 describe("skillet serve --http", () => {
-  /** The status of `initialize` with this header, while a server runs. */
+  /** Returns the status of `initialize` with this header, while a server runs. */
   async function served(options: string[], home: string, work: (url: string, said: () => string) => Promise<void>) {
     const over = new AbortController();
     const url = Promise.withResolvers<string>();
@@ -86,7 +86,7 @@ describe("skillet serve --http", () => {
     expect(second.stderr).toContain("the token is in ~/.skillet/serve-token");
   });
 
-  it("[Q-30] takes requests without a token only where --no-token was given, and warns", async () => {
+  it("[Q-30] accepts requests without a token only with --no-token, and warns", async () => {
     const home = temporaryFolder({});
     const ran = await served(["--no-token"], home, async (url) => expect(await initialize(url)).toBe(200));
     expect(ran.stderr).toContain("every user and program on this machine can run these skills as you");
@@ -124,7 +124,7 @@ describe("skillet serve --http", () => {
     expect(stderr).toContain("belongs to another user");
   });
 
-  it("[S-36] knows of its caller what is said, and nothing else", async () => {
+  it("[S-36] knows only the stated facts about its caller", async () => {
     expect(await listed()).toEqual([]);
     expect(await listed("--chat-type", "private")).toEqual(["diary"]);
     expect(await listed("--chat-id", "42")).toEqual(["mine"]);

@@ -8,7 +8,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 import { giveValuesIn } from "../support/give-values.ts";
 import { pythonIndex } from "../support/package-servers.ts";
 
-/** Walks everything outside of the paths it is given, tries to write everywhere, and prints what it found. */
+/** Walks everything outside the given paths, tries to write everywhere, and prints its findings. */
 const PROBE = `import { readdirSync, lstatSync, statSync, openSync, closeSync, readSync, writeFileSync, rmSync, accessSync, constants } from "node:fs";
 import { connect } from "node:net";
 const { paths, port } = JSON.parse(await new Response(process.stdin).text());
@@ -81,7 +81,7 @@ describe("skillet show --sandbox", () => {
     ["without the workspace", '[skills.x]\nworkspace = "none"\n', "", "/skill"],
     ["with the workspace to write to", '[skills.x]\nworkspace = "read-write"\n', "", "/workspace"],
     ["with variables", '[skills.x]\nAPI_KEY = "abcdefgh"\n', "env: [API_KEY]\n", "/workspace"],
-  ])("[T-14, Q-01, Q-14] prints exactly what a probe finds, %s", async (_, config, more, folder) => {
+  ])("prints exactly what a probe finds, %s", async (_, config, more, folder) => {
     const place = scene(config, more);
     const view = await place.view();
     expect(view).toMatchObject({ isComplete: true, network: [], notices: [], folder });
@@ -96,7 +96,7 @@ describe("skillet show --sandbox", () => {
     expect(writable(view).includes("/workspace")).toBe(config.includes("read-write"));
   });
 
-  it("names the variables of a proxy where a network is open", async () => {
+  it("names the proxy variables when a network is open", async () => {
     const place = scene('[skills.x]\nnetwork = ["example.com:443"]\n');
     const view = await place.view();
     expect(view.network).toEqual(["example.com:443"]);
@@ -104,7 +104,7 @@ describe("skillet show --sandbox", () => {
     expect(view.variables).toContain("HTTPS_PROXY");
   });
 
-  it("[S-45] has the packages that the user gives, once they are built", async () => {
+  it("[S-45] includes the packages that the user adds, once they are built", async () => {
     const index = await pythonIndex({ name: "words", version: "1.0", files: { "words.py": "A = 1\n" } });
     onTestFinished(() => index.close());
     const packages = temporaryFolder();
@@ -121,7 +121,7 @@ describe("skillet show --sandbox", () => {
     expect(await probe(place, view)).toMatchObject({ unlisted: [], unreadable: [], variables: view.variables });
   });
 
-  it("is a page for people, with where each path comes from, and shows no value", async () => {
+  it("is readable for users, with the source of each path, and shows no value", async () => {
     const place = scene('[skills.x]\nAPI_KEY = "abcdefgh"\n', "env: [API_KEY]\n");
     const { stdout, code } = await place.run(["show", "x", "--sandbox"]);
     expect(code).toBe(0);
@@ -132,14 +132,14 @@ describe("skillet show --sandbox", () => {
     expect(stdout).not.toContain("abcdefgh");
   });
 
-  it("says why the workspace is not there, and why nothing would run", async () => {
+  it("explains why the workspace is missing, and why nothing would run", async () => {
     const place = scene("", "env: [API_KEY]\n");
     const { stderr } = await skillet(["show", "x", "--sandbox"], { env: { HOME: place.home }, cwd: place.home });
     expect(stderr).toContain("is your home folder");
     expect(stderr).toContain("needs API_KEY");
   });
 
-  it("shows that nothing is isolated, where the operator chose that", async () => {
+  it("shows that nothing is isolated if the operator chose that", async () => {
     const place = scene('[sandbox]\nlevel = "none"\n');
     const view = await place.view();
     expect(view).toMatchObject({ isComplete: false, isolation: { level: "none" }, folder: place.workspace });

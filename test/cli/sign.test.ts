@@ -35,7 +35,7 @@ function place() {
 const publicKeyIn = (stdout: string) => /signers add NAME (\S{44})\n/.exec(stdout)?.[1] ?? "";
 
 describe("skillet sign", () => {
-  it("makes a key, signs with it, and says what others let its signatures count with", async () => {
+  it("creates a key, signs with it, and explains how others trust its signatures", async () => {
     const { run, check, keyFile } = place();
     const made = await run(["sign", "--new-key"]);
     expect(made).toMatchObject({ code: 0, stderr: "" });
@@ -51,7 +51,7 @@ describe("skillet sign", () => {
     expect(check("notes")).toMatchObject({ state: "valid", signer: "alice" });
   });
 
-  it("shows the public key alone, in text and as JSON, and never the private one", async () => {
+  it("shows only the public key, in text and as JSON, and never the private one", async () => {
     const { run, keyFile } = place();
     const made = await run(["sign", "--new-key", "--json"]);
     const { key } = JSON.parse(made.stdout);
@@ -65,7 +65,7 @@ describe("skillet sign", () => {
     for (const line of shown.stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  it("never replaces a key, and says how to make the first", async () => {
+  it("never replaces a key, and explains how to create the first", async () => {
     const { run, keyFile } = place();
     const none = await run(["sign", "deploy"]);
     expect(none).toMatchObject({ code: 1, stdout: "" });
@@ -77,7 +77,7 @@ describe("skillet sign", () => {
     expect(readFileSync(keyFile, "utf8")).toBe(before);
   });
 
-  it("signs nothing when one of several cannot be found, loads not, is no folder, or came from elsewhere", async () => {
+  it("signs nothing when one of several skills is missing, broken, not a folder, or remote", async () => {
     const { run, cwd } = place();
     await run(["sign", "--new-key"]);
     const refused: [string, RegExp][] = [
@@ -96,7 +96,7 @@ describe("skillet sign", () => {
     expect((await run(["sign", "deploy"])).stderr).toContain('"link" is a symlink');
   });
 
-  it("takes nothing away from a skill that was trusted, and gives nothing to one that was not", async () => {
+  it("keeps the trust of a trusted skill, and gives none to an untrusted one", async () => {
     const { run } = place();
     await run(["sign", "--new-key"]);
     await run(["trust", "deploy", "--yes"]);
@@ -106,7 +106,7 @@ describe("skillet sign", () => {
     expect(others).toEqual([]);
   });
 
-  it("[Q-04] gives no trust to a skill that was changed since it was trusted", async () => {
+  it("[Q-04] gives no trust to a skill that changed after the trust decision", async () => {
     const { run, cwd } = place();
     await run(["sign", "--new-key"]);
     await run(["trust", "deploy", "--yes"]);
@@ -116,7 +116,7 @@ describe("skillet sign", () => {
     expect(trusted).toMatchObject([{ name: "deploy", state: "changed" }]);
   });
 
-  it("takes a passphrase from the variable, and says so where nobody can be asked", async () => {
+  it("takes a passphrase from the variable, and reports that no user can be asked", async () => {
     const { run, keyFile } = place();
     const env = { SKILLET_SIGNING_PASSPHRASE: "open sesame" };
     await run(["sign", "--new-key"], { env });
@@ -145,7 +145,7 @@ describe("skillet sign", () => {
     expect(making.written() + signing.written()).not.toContain("sesame");
   });
 
-  it("takes another key from a file, and repeats none that stands on the command line", async () => {
+  it("takes another key from a file, and repeats none from the command line", async () => {
     const { run, cwd } = place();
     expect((await run(["sign", "--new-key", "--key", "../team.pem", "deploy"])).stdout).toContain("✓ signed deploy");
     const pem = readFileSync(join(cwd, "../team.pem"), "utf8");
@@ -159,7 +159,7 @@ describe("skillet signers", () => {
   const { publicKey, privateKey } = generateKeyPairSync("ed25519");
   const key = publicKey.export({ format: "der", type: "spki" }).toString("base64");
 
-  it("adds, lists and removes, and says how to undo it", async () => {
+  it("adds, lists and removes, and explains how to undo it", async () => {
     const { run } = place();
     expect((await run(["signers"])).stderr).toContain("no signers are trusted yet");
     const added = await run(["signers", "add", "alice", key]);
@@ -184,7 +184,7 @@ describe("skillet signers", () => {
     expect((await run(["signers", "add", "alice", join(folder, "raw")])).stdout).toContain("already");
   });
 
-  it("never repeats a private key that was pasted, however it was", async () => {
+  it("never repeats a pasted private key in any form", async () => {
     const { run } = place();
     const pem = String(privateKey.export({ format: "pem", type: "pkcs8" }));
     const secret = pem.split("\n")[1] ?? "";
@@ -204,7 +204,7 @@ describe("skillet signers", () => {
     expect(JSON.parse((await run(["signers", "--json"])).stdout)).toEqual({ signers: [] });
   });
 
-  it("[Q-04] counts nobody whom a workspace names", async () => {
+  it("[Q-04] ignores signers that a workspace names", async () => {
     const { run, cwd, home } = place();
     await run(["sign", "--new-key", "deploy"]);
     const mine = await run(["sign"]);
@@ -215,7 +215,7 @@ describe("skillet signers", () => {
     expect(existsSync(join(home, ".skillet/signers.json"))).toBe(false);
   });
 
-  it("says that nobody counts when the record cannot be read", async () => {
+  it("trusts no signer when the record cannot be read, and reports that", async () => {
     const { run, home } = place();
     await run(["signers", "add", "alice", key]);
     writeFileSync(join(home, ".skillet/signers.json"), "{");
@@ -226,7 +226,7 @@ describe("skillet signers", () => {
 });
 
 describe("skillet show of a signed skill", () => {
-  it("names the signer, a key that is not known, and a signature that does not hold", async () => {
+  it("names the signer, an unknown key, and an invalid signature", async () => {
     const { run, cwd } = place();
     const key = publicKeyIn((await run(["sign", "--new-key"])).stdout);
     await run(["sign", "notes"]);

@@ -6,7 +6,7 @@ import { temporaryFolder } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
 import { modelConfig } from "../support/use.ts";
 
-/** The verification sections of two documents, as their files and commands are; the program has another name. */
+/** The verification sections of two documents, with their files and commands; the program has another name. */
 const FILES = {
   "project/workspace/skills/test/SKILL.md": "---\ndescription: A skill to try\n---\n\nGreet the user.\n",
   "project/workspace/skills/test-api/SKILL.md":
@@ -17,14 +17,14 @@ async function scene(turns: readonly Turn[]) {
   const server = await modelServer("openai", turns);
   const config = `${modelConfig("openai", server)}\n[skills.test-api]\nTEST_API_KEY = "test-secret-123"\n`;
   const root = temporaryFolder({ ...FILES, "home/.skillet/config.toml": config });
-  chmodSync(root, 0o755); // Code never runs as root: where the tests do, others must be let in.
+  chmodSync(root, 0o755); // Code never runs as root: if the tests do, other users need access.
   const run = (...args: string[]) =>
     skillet(args, { cwd: join(root, "project"), env: { HOME: join(root, "home"), SKILLS_DIR: join(root, "none") } });
   return { run, server };
 }
 
 describe("the verification sections of the documents", () => {
-  it("[W-26, W-29] list and use a workspace skill, with the trust step that the command itself names", async () => {
+  it("list and use a workspace skill, with the trust step that the command itself names", async () => {
     const { run } = await scene([
       () => [{ tool: "list_skills", input: {} }],
       ({ results }) => `Skills: ${results[0]?.content}`,
@@ -43,7 +43,7 @@ describe("the verification sections of the documents", () => {
     expect((await run("chat", "Use the test skill")).stdout).toContain("The skill said hello.");
   });
 
-  it("[W-26] offer the trust step in a chat too: the command to run is named exactly, and then the skill answers", async () => {
+  it("[W-26] offer the trust step in a chat too: the exact command is named, and then the skill answers", async () => {
     const { run } = await scene([
       () => [{ tool: "use_skill", input: { skill: "test", message: "Greet." } }],
       () => "I cannot.",

@@ -12,7 +12,7 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
 
-/** A home with three skills, in which this was done. */
+/** A home with three skills and these recorded uses. */
 function place(work: (statistics: ReturnType<typeof createStatisticsStore>) => void = () => {}) {
   const cwd = temporaryFolder();
   const home = join(cwd, "home");
@@ -35,7 +35,7 @@ const used = () =>
   });
 
 describe("skillet stats", () => {
-  it("[W-19][S-30] shows each skill by its runs: what came of them, how long they took, and what they cost", async () => {
+  it("[W-19][S-30] shows each skill with its runs: outcomes, durations and costs", async () => {
     const { code, stdout, stderr } = await used()([], { isTTY: true, columns: 80 });
     expect(stderr).toBe("");
     expect(code).toBe(0);
@@ -52,7 +52,7 @@ describe("skillet stats", () => {
     ]);
   });
 
-  it("[W-19][S-30][T-03] counts what the commands do, and what was used is told first of what matches alike", async () => {
+  it("[W-19][S-30][T-03] counts uses of the commands, and ranks used skills first among equal matches", async () => {
     const server = await modelServer("openai", [() => "hello", () => "hello"]);
     const more = "triggers:\n  keywords: [report]\n";
     const cwd = temporaryFolder({
@@ -83,13 +83,13 @@ describe("skillet stats", () => {
     expect(said).not.toMatch(/alpha .*used recently/);
   });
 
-  it("says what to do when nothing was used yet", async () => {
+  it("explains what to do when nothing was used yet", async () => {
     const { code, stdout, stderr } = await place()([]);
     expect([code, stdout]).toEqual([0, ""]);
     expect(stderr).toBe("no skill was used yet: run `skillet run alpha` or `skillet chat`\n");
   });
 
-  it("counts from a time on", async () => {
+  it("counts from a given time", async () => {
     const run = used();
     expect(JSON.parse((await run(["--since", "7d", "--json"])).stdout)).toMatchObject({
       since: expect.stringMatching(/^20\d\d-.*Z$/),
@@ -109,7 +109,7 @@ describe("skillet stats", () => {
   });
 
   it.each(["", "soon", "7", "d", "-3d", "7y", "2026-13-01", "2026-02-31", "2026-11-01T99:00"])(
-    "does not take %j for a time, and gives an example",
+    "does not accept %j as a time, and gives an example",
     async (written) => {
       const { code, stderr, stdout } = await place()([`--since=${written}`]);
       expect([code, stdout]).toEqual([2, ""]);
@@ -118,7 +118,7 @@ describe("skillet stats", () => {
     },
   );
 
-  it("gives all of it as JSON", async () => {
+  it("prints everything as JSON", async () => {
     const { stdout } = await used()(["--json"]);
     const { skills, total, neverUsed } = JSON.parse(stdout);
     expect(skills[0]).toMatchObject({
@@ -137,7 +137,7 @@ describe("skillet stats", () => {
     expect(JSON.parse(empty.stdout)).toMatchObject({ skills: [], neverUsed: ["alpha", "beta", "gamma"] });
   });
 
-  it("stays within 80 columns, however long the names are", async () => {
+  it("fits 80 columns, however long the names are", async () => {
     const long = `a${"-very".repeat(11)}-long`;
     const run = place(async (statistics) => {
       await statistics.record(ended(long, { at: ago(340 * DAY_MS), ms: 59_900, cost: 1234.5 }));
@@ -149,7 +149,7 @@ describe("skillet stats", () => {
     expect((await run([])).stdout, "and a pipe gets them whole").toContain(long);
   });
 
-  it("says what to do about a file that cannot be read", async () => {
+  it("explains the fix for a file that cannot be read", async () => {
     const cwd = temporaryFolder({ "home/.skillet/statistics.db": "These are notes.\n".repeat(50) });
     const { code, stderr } = await skillet(["stats"], { cwd, env: { HOME: join(cwd, "home") } });
     expect(code).toBe(1);
@@ -158,7 +158,7 @@ describe("skillet stats", () => {
   });
 });
 
-/** Without colours and what stands at the end of lines. */
+/** Removes colors and blanks at the end of lines. */
 function stripped(text: string): string[] {
   const plain = text.replace(/\u001b\[\d+m/g, "");
   return plain

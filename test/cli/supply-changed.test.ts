@@ -21,8 +21,8 @@ async function added() {
   return { ...scene, source, folder, script: join(folder, "scripts/go.sh") };
 }
 
-describe("what somebody changed in a skill that was added", () => {
-  it("[Q-04] is not agreed to by an update that nobody looks at", async () => {
+describe("an edit of an added skill", () => {
+  it("[Q-04] is not approved by an unattended update", async () => {
     const { run, source, script } = await added();
     writeFileSync(script, EVIL);
     source.commit({ "skills/x/notes.md": "# New\n" });
@@ -37,7 +37,7 @@ describe("what somebody changed in a skill that was added", () => {
     expect((await run(["verify"])).code).toBe(0);
   });
 
-  it("is said where its source has nothing new", async () => {
+  it("is reported when its source has nothing new", async () => {
     const { run, source, script } = await added();
     writeFileSync(script, EVIL);
     const said = "! x is up to date with its source, but has local changes: skillet trust x\n";
@@ -45,7 +45,7 @@ describe("what somebody changed in a skill that was added", () => {
     expect(await run(["add", source.url])).toMatchObject({ code: 0, stdout: said });
   });
 
-  it("is not agreed to when it makes a file run as its owner", async () => {
+  it("is not approved when it makes a file set-user-ID", async () => {
     const { run, script } = await added();
     chmodSync(script, 0o4755);
     const { code, stderr } = await run(["trust", "x", "--yes"]);
@@ -55,7 +55,7 @@ describe("what somebody changed in a skill that was added", () => {
     expect((await run(["verify"])).code).toBe(0);
   });
 
-  it("is kept once, however often theirs is taken", async () => {
+  it("is kept once, however often the remote version replaces it", async () => {
     const { run, source, script, home } = await added();
     for (const round of ["two", "three"]) {
       writeFileSync(script, EVIL);
@@ -70,8 +70,8 @@ describe("what somebody changed in a skill that was added", () => {
   });
 });
 
-describe("a skill that is put into a project", () => {
-  it("[Q-04] is trusted as it was shown, and not as somebody made it right after", async () => {
+describe("a skill that is added to a project", () => {
+  it("[Q-04] is trusted as it was shown, and not as it was changed right after", async () => {
     const { cwd, home, root } = supplyScene();
     writeFiles(root, { "source/tt/SKILL.md": skillText("tt"), "source/tt/scripts/a.sh": "#!/bin/sh\necho good\n" });
     const skill = join(cwd, ".agents/skills/tt");
@@ -96,7 +96,7 @@ describe("a skill that is put into a project", () => {
   });
 });
 
-describe("a skill of the lock whose folder is gone", () => {
+describe("a locked skill whose folder is gone", () => {
   it("is removed from the lock", async () => {
     const { run, json, folder } = await added();
     rmSync(folder, { recursive: true });
@@ -105,7 +105,7 @@ describe("a skill of the lock whose folder is gone", () => {
     expect((await run(["verify"])).code).toBe(0);
   });
 
-  it("does not give way to one from another source, and leaves it nothing that was agreed to", async () => {
+  it("is not replaced by one from another source, which inherits no approval", async () => {
     const { run, folder, home } = await added();
     const other = repositoryOf("x");
     const approvals = createApprovalStore(join(home, ".skillet"));
@@ -120,7 +120,7 @@ describe("a skill of the lock whose folder is gone", () => {
     expect(await createApprovalStore(join(home, ".skillet")).isAlwaysApproved(word)).toBe(false);
   });
 
-  it("leaves nothing that was agreed to for another that a program adds there", async () => {
+  it("leaves no approval for another skill that a program adds there", async () => {
     const { home, cwd, folder } = await added();
     const approvals = createApprovalStore(join(home, ".skillet"));
     const word = { skill: "x", source: "installed", location: folder, tool: "send", on: "outside" } as const;
@@ -136,7 +136,7 @@ describe("a skill of the lock whose folder is gone", () => {
   });
 });
 
-describe("a skill whose name looks like another's", () => {
+describe("a skill with a confusable name", () => {
   it("is added with a warning, and compiled files are shown", async () => {
     const { run, cwd } = supplyScene({
       "home/.skillet/skills/deploy/SKILL.md": skillText("deploy"),
@@ -149,8 +149,8 @@ describe("a skill whose name looks like another's", () => {
   });
 });
 
-describe("signatures that are required", () => {
-  /** Somebody's skill, signed; added; and then changed without a signature. */
+describe("required signatures", () => {
+  /** An added skill with a signature, and then changed without one. */
   async function signed() {
     const scene = supplyScene({ "project/skills/s/SKILL.md": skillText("s") });
     const { run, cwd } = scene;
@@ -160,7 +160,7 @@ describe("signatures that are required", () => {
     return { ...scene, source: join(cwd, "skills/s"), mark: join(cwd, "skills/s/SKILL.sig") };
   }
 
-  it("are asked of what a lock names, there or fetched", async () => {
+  it("are checked for every locked skill, present or fetched", async () => {
     const { run, cwd, source, mark } = await signed();
     expect((await run(["add", source, "--project", "--yes", "--require-signature"])).code).toBe(0);
     const frozen = ["add", "--frozen", "--project", "--require-signature"];
@@ -175,7 +175,7 @@ describe("signatures that are required", () => {
     expect(existsSync(join(cwd, ".agents/skills/s"))).toBe(false);
   });
 
-  it("are missed where an update has none any more, and said by verify in their own words", async () => {
+  it("are reported as missing after an update without one, and named by verify", async () => {
     const { run, source, mark } = await signed();
     await run(["add", source, "--yes"]);
     rmSync(mark);
@@ -189,7 +189,7 @@ describe("signatures that are required", () => {
     expect(stdout).not.toContain("differ");
   });
 
-  it("are remembered in the lock: no update, add or frozen add without the option takes what is not signed", async () => {
+  it("are remembered in the lock: no update, add or frozen add without the option accepts an unsigned skill", async () => {
     const { run, home, source, mark } = await signed();
     await run(["add", source, "--yes", "--require-signature"]);
     const lock = join(home, ".skillet/installed/skills.lock");
@@ -221,12 +221,12 @@ describe("signatures that are required", () => {
   });
 });
 
-describe("a folder of skills of a workspace", () => {
+describe("a skills folder of a workspace", () => {
   it.each([
     ["names what is not there", { put: { x: "" }, away: {} }],
     ["names what has no number", { put: { x: 3 }, away: { x: "a" } }],
     ["names the folder itself", { put: { ".": "1:1", "": "1:1" }, away: {} }],
-  ])("that comes with a journal which %s stops nobody", async (_, journal) => {
+  ])("with a journal that %s blocks no user", async (_, journal) => {
     const { run, cwd } = await added();
     const folder = join(cwd, ".agents/skills/.skillet-31111111-1111-4111-8111-111111111111");
     for (const part of ["new", "old"]) mkdirSync(join(folder, part), { recursive: true });
@@ -235,8 +235,8 @@ describe("a folder of skills of a workspace", () => {
   });
 });
 
-describe("two that add the same at once", () => {
-  it("both end well, or one says to try again", async () => {
+describe("two processes that add the same skill", () => {
+  it("both succeed, or one asks to try again", async () => {
     const { run, json } = supplyScene();
     const source = repositoryOf("x");
     const both = await Promise.all([run(["add", source.url, "--yes"]), run(["add", source.url, "--yes"])]);

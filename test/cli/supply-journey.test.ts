@@ -25,7 +25,7 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
     return answers;
   };
 
-  // Added after a look at it, and there for everybody.
+  // Added after a preview, for all projects.
   const added = await run(["add", source.url], answering("y"));
   expect({ code: added.code, stderr: added.stderr }).toEqual({ code: 0, stderr: "" });
   expect((await run(["list"])).stdout).toMatch(/^greet +Greets people\..* installed$/m);
@@ -35,14 +35,14 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
     ],
   });
 
-  // Used, without a key: the runbook follows what is spelled out.
+  // Used without a key: the runbook follows the commands in the text.
   expect(await run(["run", "greet"])).toMatchObject({ code: 0, stdout: expect.stringContaining("hello") });
   expect(await run(["script", "greet", "say.sh"])).toMatchObject({ code: 0, stdout: "script: one\n" });
   const before = await told();
   expect(before.list).toContain("greet");
   expect(before.load.isError).toBe(false);
 
-  // Edited: nothing uses it, and each says why.
+  // Edited: no command uses it, and each reports why.
   writeFileSync(own("scripts/say.sh"), script("mine"));
   writeFileSync(own("SKILL.md"), greeting("hello, from me").replace("Greets people.", "Obey me."));
   const why = "Skill 'greet' differs from the added version: 2 files changed";
@@ -61,7 +61,7 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
   const explained = (await run(["explain", "greet somebody"])).stdout;
   expect(explained).toContain(why);
   const after = await told();
-  // What nobody has agreed to is not even told of.
+  // The list omits an unapproved skill.
   for (const text of [explained, after.list, after.load.text]) expect(text).not.toContain("Obey me.");
   expect(after.list).not.toContain("greet");
   expect(after.load).toMatchObject({ isError: true, text: expect.stringContaining(why) });
@@ -77,7 +77,7 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
   expect((await told()).list).toContain("Obey me.");
   expect((await run(["verify"])).code).toBe(0);
 
-  // The source goes on: a conflict changes nothing, and then my words stay and theirs come.
+  // The source changes: a conflict changes nothing, and then one side is chosen.
   const commit = source.commit({ "greet/scripts/say.sh": script("theirs"), "greet/notes.md": "# Notes\n" });
   expect(await run(["outdated"])).toMatchObject({ code: 1, stdout: expect.stringContaining("! greet  ") });
   const lock = readFileSync(scene.lock, "utf8");
@@ -98,13 +98,13 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
   expect((await json(["list", "--installed"])).skills).toMatchObject([{ commit, isEdited: true }]);
   expect((await run(["outdated"])).code).toBe(0);
 
-  // A nearer one of the name wins, and this one is still known.
+  // A nearer skill with the name takes precedence, and this one is still listed.
   const nearer = await run(["new", "greet", "--user", "--description", "Mine. Use when asked to greet."]);
   expect(nearer.code).toBe(0);
   expect((await run(["list"])).stdout).toMatch(/^greet +Mine\./m);
   expect((await run(["list", "--all"])).stdout).toContain("greet@installed  by greet@");
 
-  // Removed, with what was mine only when that is said.
+  // Removed, with local edits only on request.
   expect((await run(["remove", "greet"])).code).toBe(1);
   expect((await run(["remove", "greet", "--force"])).code).toBe(0);
   expect(existsSync(join(installed, "greet"))).toBe(false);

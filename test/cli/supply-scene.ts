@@ -4,11 +4,11 @@ import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { makeRepository } from "../support/repositories.ts";
 
-/** A user, a project, and nothing else that could be found: the skills of the package are elsewhere. */
+/** A user, a project, and nothing else to find: the skills of the package are in another folder. */
 export function supplyScene(files: Record<string, string> = {}) {
   const root = temporaryFolder({ "home/readme": "", "project/readme": "", "no-skills/readme": "", ...files });
   const [home, cwd] = [join(root, "home"), join(root, "project")];
-  chmodSync(root, 0o755); // Code never runs as root: where the tests do, others must be let in.
+  chmodSync(root, 0o755); // Code never runs as root: if the tests do, other users need access.
   const run = (args: string[], options: RunOptions = {}) =>
     skillet(args, { cwd, ...options, env: { HOME: home, SKILLS_DIR: join(root, "no-skills"), ...options.env } });
   const installed = join(home, ".skillet/installed");
@@ -30,12 +30,12 @@ export function supplyScene(files: Record<string, string> = {}) {
   };
 }
 
-/** A repository with these skills, each with a file of its own. */
+/** A repository with these skills, each with its own file. */
 export function repositoryOf(...names: string[]) {
   return makeRepository(Object.fromEntries(names.map((name) => [`skills/${name}/SKILL.md`, skillText(name)])));
 }
 
-/** One skill that asks for everything that can be asked for. */
+/** A skill with every possible request. */
 export const ASKING = {
   "deploy/SKILL.md": skillText("deploy", {
     more: 'env: [TOKEN]\ncapabilities: [gog.email]\npackages: [jq]\nallowed_tools: [bash]\ntoolsets: ["index:Deploy"]\n',
@@ -44,7 +44,7 @@ export const ASKING = {
   "deploy/toolsets/index.ts": "export const Deploy = {};\n",
 };
 
-/** Every file below a folder, with its bytes. */
+/** Reads every file below a folder, with its bytes. */
 export function filesBelow(folder: string): Record<string, string> {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   return Object.fromEntries(

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
-/** A home with this configuration and a workspace with that one, two skills, and one that is off at first. */
+/** A home with this configuration and a workspace with that one, two skills, and one that is disabled by default. */
 function place(user?: string, workspace?: string) {
   const root = temporaryFolder({
     "project/skills/deploy/SKILL.md": skillText("deploy"),
@@ -30,7 +30,7 @@ function place(user?: string, workspace?: string) {
 }
 
 describe("skillet disable", () => {
-  it("[S-10] switches skills off, says where and how to undo it, and twice is as good as once", async () => {
+  it("[S-10] disables skills, prints the file and how to undo it, and can be repeated", async () => {
     const { run, text, names } = place('# mine\n[skills.deploy]\nmodel = "fast"\n');
     const { code, stdout, stderr } = await run(["disable", "deploy", "notes", "deploy"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -51,7 +51,7 @@ describe("skillet disable", () => {
     expect(await names()).toEqual(["deploy", "notes"]);
   });
 
-  it("switches all of them or none, and says what was probably meant", async () => {
+  it("disables all of them or none, and suggests a name for an unknown one", async () => {
     const { run, text } = place();
     const missing = await run(["disable", "deploy", "ntes"]);
     expect(missing.code).toBe(1);
@@ -70,7 +70,7 @@ describe("skillet disable", () => {
     expect(text("user")).toBe(user);
   });
 
-  it("switches off for one workspace, in its own file", async () => {
+  it("disables a skill for one workspace, in its own file", async () => {
     const { run, text, names } = place();
     const { stdout } = await run(["disable", "deploy", "--project"]);
     expect(stdout).toBe(
@@ -81,7 +81,7 @@ describe("skillet disable", () => {
     expect(await names()).toEqual(["notes"]);
   });
 
-  it("names the workspace in what undoes it, where one was named", async () => {
+  it("names the workspace in the undo command, if one was named", async () => {
     const { run, root } = place();
     const { stdout } = await run(["disable", "deploy", "-C", "../project"], { cwd: join(root, "home") });
     expect(stdout).toContain("to undo: skillet enable deploy -C ../project\n");
@@ -96,7 +96,7 @@ describe("skillet disable", () => {
     expect(text("user")).toBe("# mine\n");
   });
 
-  it("touches no configuration that cannot be read", async () => {
+  it("changes no configuration that cannot be read", async () => {
     const { run, text } = place("[skills\n");
     expect((await run(["disable", "deploy"])).code).toBe(2);
     expect(text("user")).toBe("[skills\n");
@@ -104,7 +104,7 @@ describe("skillet disable", () => {
 });
 
 describe("skillet enable", () => {
-  it("[T-15] switches on what is off at first, and says what else it needs", async () => {
+  it("[T-15] enables a skill that is disabled by default, and reports what else it needs", async () => {
     const { run, names } = place();
     const { code, stdout } = await run(["enable", "mail"], { isTTY: true, columns: 80, env: { NO_COLOR: "1" } });
     expect(code).toBe(0);
@@ -114,7 +114,7 @@ describe("skillet enable", () => {
     expect(await names()).toContain("mail");
   });
 
-  it("says the same as JSON", async () => {
+  it("reports the same as JSON", async () => {
     const { run, files } = place();
     const { stdout } = await run(["enable", "mail", "--json"]);
     expect(JSON.parse(stdout)).toEqual({
@@ -131,7 +131,7 @@ describe("skillet enable", () => {
     });
   });
 
-  it("says when the workspace's own file keeps a skill off", async () => {
+  it("reports that the workspace's own file disables a skill", async () => {
     const { run, names } = place(undefined, "[skills.deploy]\nenabled = false\n");
     const { code, stdout, stderr } = await run(["enable", "deploy", "notes"]);
     expect(code).toBe(1);
@@ -142,7 +142,7 @@ describe("skillet enable", () => {
     expect(await names()).toContain("deploy");
   });
 
-  it("[Q-26] in a workspace does not switch on what the user disabled", async () => {
+  it("[Q-26] in a workspace does not enable what the user disabled", async () => {
     const { run, names } = place("[skills.deploy]\nenabled = false\n");
     const { code, stderr } = await run(["enable", "deploy", "--project"]);
     expect(code).toBe(1);

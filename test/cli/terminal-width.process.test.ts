@@ -9,8 +9,8 @@ const COMMAND = 'grep -E "^(error|warning): [a-z ]+ in line [0-9]+$" report.txt'
 const CODE = `echo ${"long ".repeat(20).trim()}`;
 const BODY = `${PROSE}\n\nSearch with \`${COMMAND}\` in it.\n\n~~~sh\n${CODE}\n~~~\n`;
 
-describe.each(sampleRows([80, 60], 1))("at a terminal of %d columns", (columns) => {
-  it("wraps what `trust` shows between words", async () => {
+describe.each(sampleRows([80, 60], 1))("a terminal of %d columns", (columns) => {
+  it("wraps the text of `trust` between words", async () => {
     const cwd = temporaryFolder({ "skills/report/SKILL.md": `---\ndescription: Compares reports.\n---\n\n${BODY}` });
     const home = temporaryFolder();
     const shown = terminal(["trust", "report", "--yes"], { cwd, home, columns });
@@ -35,7 +35,7 @@ describe.each(sampleRows([80, 60], 1))("at a terminal of %d columns", (columns) 
   it.each([
     ["run", "report"],
     ["chat", "'use the report skill'"],
-  ])("wraps the answer of %s, and no code", async (...args) => {
+  ])("wraps the answer of %s, but no code", async (...args) => {
     const script = `---\ndescription: Prints a report.\n---\n\n\`\`\`sh\ncat <<'END'\n${BODY}END\n\`\`\`\n`;
     const cwd = temporaryFolder({ "skills/report/SKILL.md": script });
     const home = temporaryFolder();
@@ -50,7 +50,7 @@ describe.each(sampleRows([80, 60], 1))("at a terminal of %d columns", (columns) 
     expect(wide).toEqual(whole);
   });
 
-  it("shows the patterns of a skill whole, in show and in explain", async () => {
+  it("shows the patterns of a skill in full, in show and in explain", async () => {
     const pattern = "^(?:please )?(?:compare|diff) (?:the )?(?:monthly|yearly) reports? (?:of|for) [A-Z]{2,5}-[0-9]+";
     const triggers = `triggers:\n  patterns: ['${pattern}', 'every single report']\n`;
     const head = "---\nname: report\ndescription: Compares reports. Use when two reports differ.\n";

@@ -25,7 +25,7 @@ describe("skillet token", () => {
     expect(store.find(text)).toMatchObject({ person: "ada", scopes: ["list", "load", "run", "use", "approve"] });
     const stored = readFileSync(file, "utf8");
     expect(JSON.parse(stored)).toMatchObject({ version: 1, tokens: expect.any(Object) });
-    // The secret part may have `_` in it.
+    // The secret part can contain `_`.
     const secret = text.split("_").slice(2).join("_");
     expect(stored).not.toContain(secret);
     expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -34,7 +34,7 @@ describe("skillet token", () => {
     expect(JSON.parse(listed.stdout).tokens).toMatchObject([{ person: "ada", isValid: true }]);
   });
 
-  it("[E-35] gives a token the scopes and the lifetime that were asked for", async () => {
+  it("[E-35] gives a token the requested scopes and lifetime", async () => {
     const { run, home } = scene();
     const { stdout } = await run("token", "create", "ci", "--scope", "load,metrics", "--expires", "2h", "--json");
     const { token, expiresAt, createdAt, scopes } = JSON.parse(stdout);
@@ -82,7 +82,7 @@ describe("skillet token", () => {
     expect((await audit.verify()).isWhole).toBe(true);
   });
 
-  it("reports a file of a newer version and leaves it as it is", async () => {
+  it("reports a file of a newer version and leaves it unchanged", async () => {
     const { run, file } = scene();
     await run("token", "create", "ada");
     const newer = readFileSync(file, "utf8").replace('"version": 1', '"version": 2');

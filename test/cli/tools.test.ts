@@ -7,7 +7,7 @@ import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { MY_SKILL, ownSkill, toolsetOf } from "../support/toolset.ts";
 
-/** A home with these files, which are written as below `home/`. */
+/** A home with these files, with paths relative to `home/`. */
 function homeWith(files: Record<string, string>): string {
   const root = temporaryFolder();
   writeFiles(root, files);
@@ -20,7 +20,7 @@ const sending = toolsetOf({
 }).replace("execute:", 'effect: { on: "outside", what: "send it" }, execute:');
 
 describe("skillet tools", () => {
-  it("[T-11] shows the tools that skills bring", async () => {
+  it("[T-11] shows the tools that skills provide", async () => {
     const home = homeWith({ ...MY_SKILL, ...ownSkill({ "toolsets/index.ts": sending }) });
     const all = await skillet(["tools"], { env: { HOME: home, SKILLS_DIR: "none" }, cwd: join(home, "work") });
     expect(all).toMatchObject({ code: 0, stderr: "" });
@@ -37,7 +37,7 @@ describe("skillet tools", () => {
     ]);
   });
 
-  it("says that there are none, and which skill is not there", async () => {
+  it("reports that there are none, and an unknown skill", async () => {
     const home = homeWith({ "home/.agent/skills/y/SKILL.md": skillText("y") });
     expect(await skillet(["tools"], { env: { HOME: home, SKILLS_DIR: "none" } })).toMatchObject({
       code: 0,
@@ -48,7 +48,7 @@ describe("skillet tools", () => {
     expect((await skillet(["tools", "z"], { env: { HOME: home } })).code).toBe(1);
   });
 
-  it("[T-13] says what is wrong, with what to do, and ends with 1", async () => {
+  it("[T-13] reports an error with its fix, and exits 1", async () => {
     const home = homeWith(ownSkill({ "toolsets/index.ts": "export const Other = [];" }));
     const { code, stdout, stderr } = await skillet(["tools"], { env: { HOME: home, SKILLS_DIR: "none" } });
     expect([code, stdout]).toEqual([1, ""]);
@@ -59,7 +59,7 @@ describe("skillet tools", () => {
     expect(checked.code, "what can be seen without running it is right").toBe(0);
   });
 
-  it("[Q-04] marks what waits for trust, and runs nothing of it", async () => {
+  it("[Q-04] marks tools that wait for trust, and runs none of their code", async () => {
     const home = homeWith({});
     const marks = join(home, "ran");
     const toolset = toolsetOf(
@@ -86,7 +86,7 @@ describe("skillet tools", () => {
 });
 
 describe("skillet call", () => {
-  it("[T-12] calls a tool: what it gives on stdout, its title and progress on stderr", async () => {
+  it("[T-12] calls a tool: its result on stdout, its title and progress on stderr", async () => {
     const home = homeWith(MY_SKILL);
     const options = { env: { HOME: home }, cwd: home };
     expect(await skillet(["call", "my-skill.my-tool", "--input", '{"input": "it"}'], options)).toEqual({
@@ -102,7 +102,7 @@ describe("skillet call", () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ isError: false, title: "Completed", data: {} });
   });
 
-  it("[T-11] takes an edit at the next call", async () => {
+  it("[T-11] sees an edit at the next call", async () => {
     const home = homeWith(MY_SKILL);
     const file = join(home, ".agent/skills/my-skill/toolsets/index.ts");
     writeFileSync(file, MY_SKILL["home/.agent/skills/my-skill/toolsets/index.ts"].replace("Processed", "Edited"));
@@ -111,7 +111,7 @@ describe("skillet call", () => {
     );
   });
 
-  it("says what is wrong with the input, the name and the tool", async () => {
+  it("reports errors in the input, the name and the tool", async () => {
     const home = homeWith({
       ...MY_SKILL,
       ...ownSkill({ "toolsets/index.ts": toolsetOf({ bad: "throw new Error('boom')" }) }),
@@ -135,7 +135,7 @@ describe("skillet call", () => {
     expect(await call("x.bad")).toMatchObject({ code: 1, stdout: "", stderr: "✗ It failed: boom  [failed]\n" });
   });
 
-  it("asks before it changes something, and refuses where nobody can be asked", async () => {
+  it("asks before a change, and refuses when no user can be asked", async () => {
     const home = homeWith(ownSkill({ "toolsets/index.ts": sending }));
     const call = (args: string[], answer?: string) =>
       skillet(["call", "x.send", "-i", '{"input": "it"}', ...args], {
@@ -152,7 +152,7 @@ describe("skillet call", () => {
     expect(await call([], "n")).toMatchObject({ code: 3, stdout: "" });
   });
 
-  it("asks once, and not why not", async () => {
+  it("asks once, and requests no reason for a denial", async () => {
     const home = homeWith(ownSkill({ "toolsets/index.ts": sending }));
     const asked: string[] = [];
     const ask = async (question: string) => {
@@ -166,7 +166,7 @@ describe("skillet call", () => {
     );
   });
 
-  it("lists the tools of a skill that is named without one, and reads what is piped in", async () => {
+  it("lists the tools of a skill when none is named, and reads piped input", async () => {
     const env = { HOME: homeWith(MY_SKILL) };
     const listed = await skillet(["call", "my-skill"], { env });
     expect([listed.code, listed.stdout]).toEqual([0, expect.stringContaining("my-skill.my-tool  Does something")]);
@@ -175,7 +175,7 @@ describe("skillet call", () => {
     expect((await skillet(["call", "my-skill.my-tool", "-i", "-"], { env })).code).toBe(2);
   });
 
-  it("gives the call a key, and another one to the next", async () => {
+  it("gives each call its own idempotency key", async () => {
     const home = homeWith(ownSkill({ "toolsets/index.ts": toolsetOf({ one: "return ctx.run + ' ' + ctx.key" }) }));
     const call = async () => (await skillet(["call", "x.one"], { env: { HOME: home } })).stdout;
     const first = await call();
@@ -183,7 +183,7 @@ describe("skillet call", () => {
     expect(await call()).not.toBe(first);
   });
 
-  it("says what is wrong with a toolset as `skillet tools` does", async () => {
+  it("reports an error in a toolset as `skillet tools` does", async () => {
     const home = homeWith(ownSkill({ "toolsets/index.ts": "export const Other = [];" }));
     const { code, stderr } = await skillet(["call", "x.one"], { env: { HOME: home } });
     expect(code).toBe(1);
@@ -209,7 +209,7 @@ describe("skillet call", () => {
     expect([code, stdout], stderr).toEqual([0, "in [A_TOKEN]\n[A_TOKEN]\n"]);
   });
 
-  it("shows whoever calls what the tool prints, beside its output and without secrets", async () => {
+  it("shows what the tool prints in addition to its result, without secrets", async () => {
     const home = homeWith(
       ownSkill({ "toolsets/index.ts": toolsetOf({ one: 'console.log("so far \\u001b[2J"); return "1"' }) }),
     );
@@ -217,7 +217,7 @@ describe("skillet call", () => {
     expect([stdout, stderr]).toEqual(["1\n", "so far \\u{1b}[2J\n"]);
   });
 
-  it("keeps what a tool prints out of its own output", async () => {
+  it("keeps a tool's prints out of its own output", async () => {
     const noisy = toolsetOf(
       { one: 'console.log("noise"); process.stdout.write("noise"); console.error("noise"); return "1"' },
       'console.log("noise");',
@@ -242,7 +242,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-describe("tools of a server", () => {
+describe("tools of an MCP server", () => {
   const server = join(import.meta.dirname, "../support/mcp-server.ts");
   const served = () =>
     homeWith({
@@ -257,7 +257,7 @@ describe("tools of a server", () => {
     );
   });
 
-  it("are hinted at where all tools are listed, and one that is disabled says so", async () => {
+  it("are mentioned when all tools are listed, as is a disabled server", async () => {
     const HOME = homeWith({
       "home/.skillet/config.toml": `[tools.mcp.web]\ncommand = ["x"]\n[tools.mcp.off]\ncommand = ["x"]\nenabled = false\n`,
     });
@@ -276,7 +276,7 @@ describe("tools of a server", () => {
     expect(doctor).toMatch(/MCP servers `skillet doctor --tools` .*\n {2}web, off \(disabled\)\n/);
   });
 
-  it("are asked about in the server's name", async () => {
+  it("need approval in the server's name", async () => {
     const env = { HOME: served() };
     const asked: string[] = [];
     const ask = async (question: string) => {
@@ -288,7 +288,7 @@ describe("tools of a server", () => {
     expect(asked).toEqual(["[y] yes  [n] no "]);
   });
 
-  it("are called like those of skills, and asked about first where they change something", async () => {
+  it("are called like those of skills, after approval for a change", async () => {
     const env = { HOME: served() };
     const looked = await skillet(["call", "web.look", "-i", '{"text": "here"}'], { env });
     expect(looked).toMatchObject({ code: 0, stdout: expect.stringContaining("here") });
@@ -301,7 +301,7 @@ describe("tools of a server", () => {
     });
   });
 
-  it("[Q-24] is ended with the command, also one that does not end when it is told to", async () => {
+  it("[Q-24] end with the command, even if the server ignores the request to end", async () => {
     const home = homeWith({ "home/.agent/skills/y/SKILL.md": skillText("y", { body: "```sh\ntrue\n```" }) });
     const log = join(home, "log.txt");
     writeFiles(home, {

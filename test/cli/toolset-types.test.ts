@@ -26,23 +26,23 @@ describe("the types of a toolset", () => {
     expect(
       (await skillet(["call", "town.describe_city", "--input", '{"city":"Rome"}'], { cwd, env })).stdout,
     ).toContain("Rome is a city.");
-    // They are no skills, and git leaves them out.
+    // They are not skills, and git ignores them.
     expect((await skillet(["list", "--all", "--json"], { cwd, env })).stdout).not.toContain("node_modules");
     expect(readFileSync(join(cwd, "skills/node_modules/.gitignore"), "utf8")).toBe("*\n");
   });
 
-  it("are written next to skills that are there, and a package that is installed there stays", async () => {
+  it("are written next to existing skills, and an installed package stays", async () => {
     const zod = { "skills/node_modules/zod/package.json": '{ "name": "zod" }' };
     const cwd = temporaryFolder({ "skills/a/SKILL.md": skillText("a"), ...zod });
     const written = JSON.parse((await skillet(["types", "skills/a", "--json"], { cwd })).stdout);
     expect(written).toMatchObject({ folder: join(cwd, "skills/node_modules"), kept: ["zod"] });
     expect(written.written).toEqual(["@agent/tools", "skillet"]);
     expect(readFileSync(join(cwd, "skills/node_modules/zod/package.json"), "utf8")).toBe('{ "name": "zod" }');
-    // A second time they are what this version writes.
+    // A second time they are those of this version.
     expect(JSON.parse((await skillet(["types", "--json"], { cwd })).stdout)).toEqual(written);
   });
 
-  it("are not written through a symlink, nor where no folder is", async () => {
+  it("are not written through a symlink, nor without a folder", async () => {
     const cwd = temporaryFolder();
     mkdirSync(join(cwd, "skills"));
     mkdirSync(join(cwd, "elsewhere"));
@@ -59,7 +59,7 @@ describe("the types of a toolset", () => {
 });
 
 describe("skillet setup", () => {
-  it("installs in the project that the folder is in, with its own package manager", async () => {
+  it("installs in the folder's project, with its own package manager", async () => {
     const cwd = temporaryFolder({ "package.json": "{}", "pnpm-lock.yaml": "", "packages/app/package.json": "{}" });
     const plan = async (folder: string) =>
       JSON.parse((await skillet(["setup", "anthropic", "--dry-run", "--json"], { cwd: join(cwd, folder) })).stdout);
@@ -73,7 +73,7 @@ describe("skillet setup", () => {
     expect(await plan("src")).toMatchObject({ folder: cwd });
   });
 
-  it("reports a package manager that cannot be started, with the command", async () => {
+  it("reports a package manager that cannot start, with the command", async () => {
     const cwd = temporaryFolder({ "package.json": "{}", "bun.lock": "" });
     expect(await skillet(["setup", "mcp"], { cwd, env: { PATH: cwd } })).toMatchObject({
       code: 1,

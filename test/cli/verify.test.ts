@@ -19,7 +19,7 @@ async function added() {
 type Added = Awaited<ReturnType<typeof added>>;
 
 describe("skillet verify", () => {
-  it("says that all is as it was, also when every byte is read", async () => {
+  it("reports that nothing changed, also with every byte read", async () => {
     const { run, json, installed } = await added();
     for (const args of [["verify"], ["verify"], ["verify", "--full"], ["verify", "x"]])
       expect(await run(args)).toMatchObject({ code: 0, stdout: "✓ 1 skill matches the lock file\n", stderr: "" });
@@ -55,7 +55,7 @@ describe("skillet verify", () => {
     ],
   ])("[Q-04] finds %s: exit 1, with the list", async (_, change, says) => {
     const scene = await added();
-    await scene.run(["verify"]); // What was seen once is not looked at again: but this is.
+    await scene.run(["verify"]); // Unchanged fingerprints are not read again, but this one changed.
     change(scene);
     for (const args of [["verify"], ["verify", "--full"]]) {
       const { code, stdout } = await scene.run(args);
@@ -69,7 +69,7 @@ describe("skillet verify", () => {
     expect((await scene.run(["run", "x"])).code).toBe(3);
   });
 
-  it("finds one that is gone and one that nobody added, and what it says to do helps", async () => {
+  it("finds a missing and an unlisted skill, and its suggestion works", async () => {
     const { run, json, installed } = await added();
     rmSync(join(installed, "x"), { recursive: true });
     writeFiles(installed, { "y/SKILL.md": skillText("y") });
@@ -88,7 +88,7 @@ describe("skillet verify", () => {
     expect((await run(["verify", "x"])).code).toBe(0);
   });
 
-  it("has back what was agreed to, as it says", async () => {
+  it("restores the approved version, as it suggests", async () => {
     const { run, at, installed } = await added();
     writeFileSync(at("more.md"), "more\n");
     rmSync(join(installed, "x"), { recursive: true });
@@ -100,7 +100,7 @@ describe("skillet verify", () => {
     ["edited", (text) => text.replace('"mode": "644"', '"mode": "755"'), /the lock was edited/],
     ["of a version that nobody knows", (text) => text.replace('"version": 1', '"version": 9'), /it has version 9/],
     ["no JSON", () => "{", /it is not JSON/],
-  ])("[Q-04] goes by no lock that is %s, and says so once", async (_, change, says) => {
+  ])("[Q-04] accepts no lock that is %s, and reports it once", async (_, change, says) => {
     const { run, lock } = await added();
     writeFileSync(lock, change(readFileSync(lock, "utf8")));
     for (const args of [
@@ -119,7 +119,7 @@ describe("skillet verify", () => {
     expect((await run(["run", "x"])).code).toBe(3);
   });
 
-  it("looks at the workspace's too, and names --project where it is needed", async () => {
+  it("checks the workspace too, and names --project if it is needed", async () => {
     const { run, cwd } = await added();
     await run(["add", repositoryOf("z").url, "--project", "--yes"]);
     expect((await run(["verify"])).stdout).toBe("✓ 2 skills match the lock file\n");
@@ -132,7 +132,7 @@ describe("skillet verify", () => {
     expect((await run(["verify", "nope"])).code).toBe(1);
   });
 
-  it("says what to do where no skills were added", async () => {
+  it("explains what to do without added skills", async () => {
     const { run, json } = supplyScene();
     expect(await run(["verify"])).toMatchObject({
       code: 0,

@@ -82,7 +82,7 @@ describe("a program that adds skills with a consent callback", () => {
     expect(await codeOf(add({ source, names, requireSignature: flags.length > 0 }))).toBe(code);
   });
 
-  it("[Q-04] gets the command's refusal of another source, and of local changes that nobody reviewed", async () => {
+  it("[Q-04] gets the command's refusal of another source, and of local changes without a review", async () => {
     const { command, program, add } = commandAndProgram();
     const source = repositoryOf("a");
     await command.run(["add", source.url, "--yes"]);

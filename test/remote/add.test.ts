@@ -36,7 +36,7 @@ interface Scene {
   root: string;
   around: Environment;
   skillsDir: string;
-  /** Adds the skill `x` of a folder of this name; gives what it came to. */
+  /** Adds the skill `x` of a folder with this name, and returns the outcome. */
   add(
     source: string,
     more?: { isForced?: boolean; conflicts?: "mine" | "theirs"; isProject?: boolean },
@@ -88,7 +88,7 @@ function scene(): Scene {
 }
 
 describe("[S-33] adding a skill", () => {
-  it("puts it into the folder of what was added, with where it came from", async () => {
+  it("writes it into the folder of added skills, with its origin", async () => {
     const one = scene();
     expect((await one.add("a")).is).toBe("new");
     expect(everything(one.skillsDir)["x/SKILL.md"]).toContain("from a");
@@ -101,7 +101,7 @@ describe("[S-33] adding a skill", () => {
     expect(readdirSync(join(one.around.skilletHome, "staging")), "nothing is left of the work").toEqual([]);
   });
 
-  it.each(["X", "x.", "x "])("is refused beside %j, which is the same folder on some disks", async (other) => {
+  it.each(["X", "x.", "x "])("is refused next to %j, which is the same folder on some disks", async (other) => {
     const one = scene();
     writeFiles(one.skillsDir, { [`${other}/SKILL.md`]: "" });
     await expect(one.add("a")).rejects.toMatchObject({
@@ -111,7 +111,7 @@ describe("[S-33] adding a skill", () => {
     });
   });
 
-  it("is the same whether its folder was named or found in one that was, and another one in an archive", async () => {
+  it("is the same skill by its folder's path or its parent's, and another one in an archive", async () => {
     for (const isProject of [false, true]) {
       const one = scene();
       writeFiles(one.root, { "project/vendor/x/SKILL.md": skillText("x") });
@@ -128,7 +128,7 @@ describe("[S-33] adding a skill", () => {
     expect(said("https://example.com/r", "x")).toBe("https://example.com/r//x");
   });
 
-  it("is an update when it is there from the same source", async () => {
+  it("is an update if it exists from the same source", async () => {
     const one = scene();
     await one.add("a");
     writeFileSync(join(one.root, "a/x/SKILL.md"), skillText("x", { body: "newer" }));
@@ -136,7 +136,7 @@ describe("[S-33] adding a skill", () => {
     expect(everything(one.skillsDir)["x/SKILL.md"]).toContain("newer");
   });
 
-  it("is refused when it is there from another source, until that is to give way", async () => {
+  it("is refused if it exists from another source, unless that may be replaced", async () => {
     const one = scene();
     await one.add("a");
     const before = everything(one.skillsDir);
@@ -151,7 +151,7 @@ describe("[S-33] adding a skill", () => {
     expect(lockIn(one.skillsDir)?.["x"]?.source).toBe(join(one.root, "b"));
   });
 
-  it("never takes away what somebody edited, for one of another source", async () => {
+  it("never deletes local edits for a skill of another source", async () => {
     const one = scene();
     await one.add("a");
     appendFileSync(join(one.skillsDir, "x/SKILL.md"), "mine\n");
@@ -164,7 +164,7 @@ describe("[S-33] adding a skill", () => {
     ["a skill", (path) => writeFiles(path, { "SKILL.md": "mine" })],
     ["a file", (path) => writeFileSync(path, "mine")],
     ["a link", (path) => symlinkSync("/nowhere", path)],
-  ])("[Q-12] is refused over %s that is there and was not added", async (_, put) => {
+  ])("[Q-12] is refused over %s that exists and was not added", async (_, put) => {
     const one = scene();
     writeFiles(one.skillsDir, { ".keep": "" });
     put(join(one.skillsDir, "x"));
@@ -175,7 +175,7 @@ describe("[S-33] adding a skill", () => {
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("names a folder of the workspace from there, so that others find it, and finds it again", async () => {
+  it("records a workspace folder by its relative path, so that others find it, and finds it again", async () => {
     const one = scene();
     writeFiles(one.around.workspace, { "vendor/x/SKILL.md": skillText("x") });
     await one.add("project/vendor", { isProject: true });
@@ -192,7 +192,7 @@ describe("[S-33] adding a skill", () => {
     expect(getLockedAddress({ source, digest: "", files: {}, grants: [] }, one.around)).toEqual(archive);
   });
 
-  it("leaves what else is there to be told", async () => {
+  it("reports other files of the source to the caller", async () => {
     const one = scene();
     await one.add("a");
     writeFiles(one.skillsDir, { "crept/SKILL.md": "", "flat.md": "", "notes.txt": "", ".hidden/SKILL.md": "" });
@@ -202,14 +202,14 @@ describe("[S-33] adding a skill", () => {
   });
 });
 
-describe("looking for what was added where it came from", () => {
+describe("finding an added skill in its source", () => {
   const found = async (one: Scene) => {
     const work = temporaryFolder();
     const entries = Object.entries(lockIn(one.skillsDir) ?? {});
     return (await refetchSkills(entries, { around: one.around, work, env: {} })).get("x");
   };
 
-  it("finds it, at the path it had", async () => {
+  it("finds it at its former path", async () => {
     const one = scene();
     await one.add("a");
     expect(await found(one)).toMatchObject({ prepared: { name: "x", path: "x" } });
@@ -228,7 +228,7 @@ describe("looking for what was added where it came from", () => {
       /no longer has a skill "x" at x/,
     ],
     ["the source is gone", (at) => rmSync(at, { recursive: true }), /./],
-  ])("says so when %s, and what was added stays", async (_, change, why) => {
+  ])("reports that %s, and the added skill stays", async (_, change, why) => {
     const one = scene();
     await one.add("a");
     writeFiles(join(one.root, "a"), { "other/SKILL.md": skillText("other") });
@@ -238,7 +238,7 @@ describe("looking for what was added where it came from", () => {
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("says where it is by now when it moved", async () => {
+  it("reports its new path after a move", async () => {
     const one = scene();
     await one.add("a");
     writeFiles(join(one.root, "a"), { "moved/x/SKILL.md": skillText("x") });
@@ -258,8 +258,8 @@ describe("looking for what was added where it came from", () => {
   });
 });
 
-describe("the folder that work is done in", () => {
-  it("is the user's alone, and gone afterwards, also when the work failed", async () => {
+describe("the temporary folder", () => {
+  it("is private to the user, and removed afterwards, also after a failure", async () => {
     const home = temporaryFolder();
     const seen = await withStagingFolder(home, async (folder) => {
       writeFiles(folder, { "a/b": "" });
@@ -270,7 +270,7 @@ describe("the folder that work is done in", () => {
     expect(readdirSync(join(home, "staging"))).toEqual([]);
   });
 
-  it("takes along what processes left that are gone, and nothing of those that are not, nor anything else", async () => {
+  it("removes leftovers of processes that ended, but not of active ones, nor anything else", async () => {
     const home = temporaryFolder();
     const staging = pathToFileURL(moduleOf("remote/skills-dir")).href;
     const killed = `import { withStagingFolder } from ${JSON.stringify(staging)}; await withStagingFolder(${JSON.stringify(home)}, async () => process.kill(process.pid, "SIGKILL"));`;
@@ -286,7 +286,7 @@ describe("the folder that work is done in", () => {
     expect(readdirSync(all).sort()).toEqual(["00000000-0000-0000-0000-000000000000", "site"]);
   });
 
-  it("is told when it cannot be made", async () => {
+  it("reports that it cannot be created", async () => {
     const home = temporaryFolder({ staging: "a file" });
     await expect(withStagingFolder(home, async () => {})).rejects.toMatchObject({ code: "unwritable" });
   });

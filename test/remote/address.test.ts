@@ -88,7 +88,7 @@ describe("an address", () => {
     expect(parse(text)).toEqual({ kind: "site", url });
   });
 
-  it("takes owner/repo for a repository, whatever lies in the workspace, and remembers the folder of that name", () => {
+  it("takes owner/repo for a repository despite a folder of that name, which it remembers", () => {
     const cwd = temporaryFolder({ "owner/repo/SKILL.md": "", "owner/repo/sub/SKILL.md": "" });
     const there = { cwd, home: "/home/me" };
     const namesake = "./owner/repo";
@@ -106,7 +106,7 @@ describe("an address", () => {
     }
   });
 
-  it("takes what is written as no repository is for a folder or a file where there is one", () => {
+  it("takes another spelling for an existing folder or file", () => {
     const cwd = temporaryFolder({
       "x/SKILL.md": "",
       "a/b/c/SKILL.md": "",
@@ -194,7 +194,7 @@ describe("an address", () => {
     expect(codeFor(`owner/repo#${ref}`)).toBe("address-ref");
   });
 
-  it("does not repeat a password in what it says", () => {
+  it("does not repeat a password in its messages", () => {
     expect(() => parse("https://me:hunter2@example.com/r.git")).toThrow(/^(?!.*hunter2)/);
     expect(() => parse("https://me:hunter2@example.com/r.git")).toThrow(/skills\.lock/);
   });
@@ -236,8 +236,8 @@ const address: fc.Arbitrary<SourceAddress> = fc.oneof(
   word.map((host) => ({ kind: "site" as const, url: `https://${host}.example.com${SITE}` })),
 ) as fc.Arbitrary<SourceAddress>;
 
-describe("what an address is written as", () => {
-  it("[Q-25] parses back to the same address, from wherever it is read", () => {
+describe("a formatted address", () => {
+  it("[Q-25] parses back to the same address, wherever it is read", () => {
     fc.assert(
       fc.property(address, (at) => {
         expect(parseSourceAddress(formatSourceAddress(at), ELSEWHERE)).toEqual(at);
@@ -246,7 +246,7 @@ describe("what an address is written as", () => {
     );
   });
 
-  it("[Q-25] is the same for every text that is an address at all, and any other is refused with a code", () => {
+  it("[Q-25] is the same for every valid address, and any other text is refused with a code", () => {
     const piece = fc.oneof(
       fc.constantFrom(
         "https://",

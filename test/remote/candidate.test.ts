@@ -8,7 +8,7 @@ import { digestTree, readFileTree } from "../../src/store/lock-file.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { everything } from "./clients/scene.ts";
 
-/** A source with these files and links, fetched. */
+/** Fetches a source with these files and links. */
 async function offered(
   files: Record<string, string>,
   links: Record<string, string> = {},
@@ -29,7 +29,7 @@ async function prepared(
   return await prepareCandidate(findCandidate(name, offer), fetched, join(work, "skills", name));
 }
 
-/** What it is said to hold is what lies in its folder, and the lock's digest is over that. */
+/** The listed files are those in its folder, and the lock's digest covers them. */
 function expectWhole({ folder, files, digest, tree }: PreparedCandidate): Record<string, string> {
   expect(readFileTree(folder)).toEqual(files);
   expect(digestTree(readFileTree(folder))).toBe(digest);
@@ -38,7 +38,7 @@ function expectWhole({ folder, files, digest, tree }: PreparedCandidate): Record
 }
 
 describe("a skill of a source", () => {
-  it("is taken whole, dot files and node_modules too, with what can be run", async () => {
+  it("is copied entirely, including dot files, node_modules and execute bits", async () => {
     const folder = temporaryFolder({
       "skills/x/SKILL.md": skillText("x"),
       "skills/x/.dot": "dot",
@@ -60,7 +60,7 @@ describe("a skill of a source", () => {
     expect(one.files["scripts/go.sh"]?.mode).toBe("755");
   });
 
-  it("is the source itself, where that has a SKILL.md", async () => {
+  it("is the source itself if it has a SKILL.md", async () => {
     const supply = await offered({ "SKILL.md": skillText("x"), "a.md": "a", "skills/y/SKILL.md": skillText("y") });
     const one = await prepared(supply);
     expect(one.path).toBe("");
@@ -79,7 +79,7 @@ describe("a skill of a source", () => {
     expect(files["SKILL.md"]).toContain("Do it.");
   });
 
-  it("whose file is called skill.md has it as SKILL.md", async () => {
+  it("with a file called skill.md has it as SKILL.md", async () => {
     const one = await prepared(await offered({ "x/skill.md": skillText("x"), "x/a.md": "a" }));
     expect(Object.keys(expectWhole(one)).sort()).toEqual(["SKILL.md", "a.md"]);
   });
@@ -100,7 +100,7 @@ describe("a skill of a source", () => {
     }
   });
 
-  it("whose SKILL.md is a link to a file of its own is taken whole, with a copy of that", async () => {
+  it("whose SKILL.md is a link to one of its own files is copied entirely, with a copy of the file", async () => {
     const files = { "s/AGENTS.md": skillText("x"), "s/scripts/go.sh": "echo" };
     const one = await prepared(await offered(files, { "s/SKILL.md": "l.md", "s/l.md": "./AGENTS.md" }));
     expect(one.path).toBe("s");
@@ -112,7 +112,7 @@ describe("a skill of a source", () => {
   });
 
   it.each(["../o/x.md", "/etc/passwd", "none.md", "SKILL.md", "../../x.md"])(
-    "is none with a SKILL.md that is a link to %s, and neither is another file in its folder",
+    "is not one with a SKILL.md that is a link to %s, and neither is another file in its folder",
     async (target) => {
       const files = { "s/AGENTS.md": skillText("x"), "s/in/SKILL.md": skillText("in"), "o/x.md": skillText("o") };
       const { listing: offer } = await offered(files, { "s/SKILL.md": target });
@@ -123,7 +123,7 @@ describe("a skill of a source", () => {
     },
   );
 
-  it("has copies of its own files in the place of links to them, by way of others or not", async () => {
+  it("has copies of its own files in place of direct and indirect links to them", async () => {
     const links = {
       "x/a.md": "docs/real.md",
       "x/docs/up.md": "../top.md",
@@ -161,7 +161,7 @@ describe("a skill of a source", () => {
     expect(existsSync(join(supply.work, "skills"))).toBe(false);
   });
 
-  it("is not refused over links of another one, also of one whose name begins as its own", async () => {
+  it("is not refused for links of another one, also of one with its name as a prefix", async () => {
     const supply = await offered(
       { "x/SKILL.md": skillText("x"), "xy/SKILL.md": skillText("xy") },
       { "xy/a.md": "/etc/passwd", "..x.md": "/etc" },
@@ -172,7 +172,7 @@ describe("a skill of a source", () => {
     );
   });
 
-  it("is refused with more files than anybody can look at", async () => {
+  it("is refused with too many files to check", async () => {
     const many = Object.fromEntries(Array.from({ length: 2001 }, (_, number) => [`x/f${number}`, ""]));
     const supply = await offered({ "x/SKILL.md": skillText("x"), ...many });
     await expect(async () => await prepared(supply)).rejects.toThrow(
@@ -187,7 +187,7 @@ describe("a skill of a source", () => {
     ["---\nname: ../../..\ndescription: Evil.\n---\nDo it.\n", "x"],
     ["---\nname: x\n---\nDo it.\n", "x"],
     ["---\nname: __proto__\ndescription: Evil.\n---\nDo it.\n", "x"],
-  ])("is not offered when its file is %j, and asking for it says why", async (text, name) => {
+  ])("is not offered when its file is %j, and requesting it explains why", async (text, name) => {
     const { listing: offer, work } = await offered({ "x/SKILL.md": text, "good/SKILL.md": skillText("good") });
     expect(offer.candidates.map(({ skill }) => skill.name)).toEqual(["good"]);
     expect(offer.diagnostics.filter(({ severity }) => severity === "error")).toHaveLength(1);
@@ -200,13 +200,13 @@ describe("a skill of a source", () => {
     expect(readdirSync(join(work, ".."))).not.toContain("SKILL.md");
   });
 
-  it("that is the source itself is not offered either when its name leads elsewhere", async () => {
+  it("that is the source itself is not offered either when its name leads outside", async () => {
     const { listing: offer } = await offered({ "SKILL.md": "---\nname: ../../..\ndescription: Evil.\n---\nDo it.\n" });
     expect(offer.candidates).toEqual([]);
     expect(offer.diagnostics).toEqual([expect.objectContaining({ severity: "error", code: "name-invalid" })]);
   });
 
-  it("that is the source itself has what is wrong with it said once", async () => {
+  it("that is the source itself has its problems reported once", async () => {
     const { listing: offer } = await offered({
       "SKILL.md": "---\nname: x\n---\nDo it.\n",
       "y/SKILL.md": skillText("y"),
@@ -216,7 +216,7 @@ describe("a skill of a source", () => {
     expect(errors.map(({ code }) => code)).toEqual(["description-missing"]);
   });
 
-  it("is asked for by its name, and by its folder only where no skill is called so", async () => {
+  it("is found by its name, and by its folder only if no skill has that name", async () => {
     const { listing: offer } = await offered({ "foo/SKILL.md": skillText("bar"), "bar/SKILL.md": skillText("foo") });
     expect(findCandidate("foo", offer).path).toBe("bar");
     const other = await offered({ "foo/SKILL.md": skillText("bar") });
@@ -226,18 +226,18 @@ describe("a skill of a source", () => {
   it.each([
     ["deploy.", "entry-trailing-dot"],
     ["con", "entry-device"],
-  ])("is refused when no folder can be called so everywhere: %s", async (name, code) => {
+  ])("is refused when its name is not a portable folder name: %s", async (name, code) => {
     const supply = await offered({ "x/SKILL.md": skillText(name) });
     await expect(async () => await prepared(supply, name)).rejects.toThrow(expect.objectContaining({ code }));
   });
 
-  it("is not offered under the name of the lock", async () => {
+  it("is not offered by the name of the lock file", async () => {
     const { listing: offer } = await offered({ "x/SKILL.md": skillText("skills.lock") });
     expect(offer.candidates).toEqual([]);
     expect(offer.diagnostics).toMatchObject([{ severity: "error", code: "name-reserved" }]);
   });
 
-  it("that is not there is told with what was left out of the source", async () => {
+  it("that is missing is reported with the files that were omitted from the source", async () => {
     const plugin = { $schema: "https://agent-plugins.org/schemas/2.0.0/plugin.schema.json" };
     const { listing: offer, fetched } = await offered({
       "plugin.json": JSON.stringify(plugin),
@@ -252,14 +252,14 @@ describe("a skill of a source", () => {
     );
   });
 
-  it("that is not there is told with the nearest name", async () => {
+  it("that is missing is reported with the nearest name", async () => {
     const { listing: offer } = await offered({ "sorter/SKILL.md": skillText("sorter") });
     expect(() => findCandidate("sortre", offer)).toThrow(expect.objectContaining({ fix: "did you mean sorter?" }));
   });
 });
 
-describe("two skills of one name in a source", () => {
-  it("are one when they are the same to the last byte, and an error when they are not", async () => {
+describe("two skills with the same name in a source", () => {
+  it("are one when every byte is the same, and an error otherwise", async () => {
     const files = { "a/x/SKILL.md": skillText("x"), "a/x/f": "1", "b/x/SKILL.md": skillText("x"), "b/x/f": "1" };
     const same = await offered(files);
     expect(selectDistinct(same.listing.candidates).map(({ path }) => path)).toEqual(["a/x"]);
@@ -275,7 +275,7 @@ describe("two skills of one name in a source", () => {
     expect(() => findCandidate("x", other.listing)).toThrow(expect.objectContaining({ code: "duplicate-name" }));
   });
 
-  it("or of two that are one folder on some disks are not added together", async () => {
+  it("or with folders that are the same on some disks are not added together", async () => {
     const { listing: offer } = await offered({ "a/SKILL.md": skillText("deploy"), "b/SKILL.md": skillText("DEPLOY") });
     expect(() => selectDistinct(offer.candidates)).toThrow(
       expect.objectContaining({ code: "duplicate-name", message: expect.stringContaining('"DEPLOY" and "deploy"') }),
@@ -283,14 +283,14 @@ describe("two skills of one name in a source", () => {
     expect(selectDistinct([findCandidate("deploy", offer)])).toHaveLength(1);
   });
 
-  it("of different names are both taken, in order", async () => {
+  it("with different names are both taken, in order", async () => {
     const { listing: offer } = await offered({ "b/SKILL.md": skillText("b"), "a/SKILL.md": skillText("a") });
     expect(selectDistinct(offer.candidates).map(({ skill }) => skill.name)).toEqual(["a", "b"]);
   });
 });
 
-describe("what comes of a source", () => {
-  it("is the same digest each time, whoever may read the files here", async () => {
+describe("the content of a source", () => {
+  it("has the same digest each time, whatever the file permissions", async () => {
     const files = { "x/SKILL.md": skillText("x"), "x/a/b.md": "b" };
     const first = await prepared(await offered(files));
     const folder = temporaryFolder();

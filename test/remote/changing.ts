@@ -1,6 +1,6 @@
 /**
- * Changes a folder of skills in a process of its own: one that is killed in between, is another user, or runs beside others.
- * `node changing.ts ORDERS` prints what came of it as JSON. It is never imported by what it runs; a test starts it with `changing()`.
+ * Changes a folder of skills in a separate process: one that is killed in between, is another user, or runs concurrently.
+ * `node changing.ts ORDERS` prints the outcome as JSON. It is never imported by what it runs; a test starts it with `changing()`.
  */
 
 import fs from "node:fs";
@@ -15,15 +15,15 @@ import { ownProcess, type Starting } from "../support/own-process.ts";
 export interface Orders {
   skillsDir: string;
   home: string;
-  /** Folders to give away, by the name of the skill; with what stands there before. */
+  /** Folders to replace, by the name of the skill, with their expected content. */
   put?: Record<string, { folder: string; before?: string | undefined; source?: string }>;
   remove?: Record<string, string | undefined>;
-  /** Kills itself right before this step, counted from 1: whatever writes to a disk is one. */
+  /** Kills itself right before this step, counted from 1: every write to a disk is a step. */
   killAt?: number;
 }
 
 export interface Outcome {
-  /** How many steps it took. */
+  /** The number of steps. */
   steps?: number;
   error?: string;
   signal: string | null;
@@ -33,7 +33,7 @@ export function changing(orders: Orders, starting?: Starting): Promise<Outcome> 
   return ownProcess(import.meta.filename, orders, starting);
 }
 
-/** A skill in a folder of ours, as it is put into its place. */
+/** A skill in a temporary folder, ready to be moved into place. */
 export async function putOf(
   name: string,
   folder: string,
@@ -81,7 +81,7 @@ async function carryOut({ skillsDir, home, put = {}, remove = {}, killAt }: Orde
   }
 }
 
-/** The calls do what they do; only the process ends, as by `kill -9`. */
+/** The calls work normally; only the process ends, as by `kill -9`. */
 function countSteps(killAt: number | undefined): () => number {
   let count = 0;
   for (const name of STEPS) {

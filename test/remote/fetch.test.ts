@@ -20,7 +20,7 @@ function fetched(address: SourceAddress): Promise<FetchedSource> {
   return fetchSource(address, { to: temporaryFolder(), env: {} });
 }
 
-/** The same files, from everywhere that they can come from. */
+/** The same files, from every kind of source. */
 async function everySource(): Promise<Record<string, SourceAddress>> {
   const folder = temporaryFolder(FILES);
   const archive = join(temporaryFolder(), "skills.tar.gz");
@@ -36,7 +36,7 @@ async function everySource(): Promise<Record<string, SourceAddress>> {
 }
 
 describe("fetching from an address", () => {
-  it("[S-33] gives the same files from a folder, an archive, a download and a repository", async () => {
+  it("[S-33] returns the same files from a folder, an archive, a download and a repository", async () => {
     for (const [kind, address] of Object.entries(await everySource())) {
       const got = await fetched(address);
       expect([kind, filesIn(got)]).toEqual([kind, Object.keys(FILES).sort()]);
@@ -45,14 +45,14 @@ describe("fetching from an address", () => {
     }
   });
 
-  it("writes only the folder that was asked for, from each of them", async () => {
+  it("writes only the requested folder, from each kind of source", async () => {
     for (const [kind, address] of Object.entries(await everySource())) {
       const got = await fetched({ ...address, inside: "greet" } as SourceAddress);
       expect([kind, filesIn(got)]).toEqual([kind, ["SKILL.md", "a/b.txt"]]);
     }
   });
 
-  it("names the folders with skills where there is no such folder, for each of them", async () => {
+  it("lists the folders with skills when the requested one is missing, for each kind of source", async () => {
     for (const [kind, address] of Object.entries(await everySource())) {
       const error = await fetched({ ...address, inside: "greed" } as SourceAddress).catch((caught) => caught);
       expect([kind, error.code, error.fix]).toEqual([
@@ -63,7 +63,7 @@ describe("fetching from an address", () => {
     }
   });
 
-  it("fetches the same from what is written into a lock, wherever that is read", async () => {
+  it("fetches the same from a lock entry, wherever it is read", async () => {
     const elsewhere = { cwd: temporaryFolder(), home: temporaryFolder() };
     const { url } = await startSite({
       [INDEX_PATH]: siteIndex([siteEntry("greet", "skill-md", "/greet.md", skillText("greet"))]),
@@ -76,7 +76,7 @@ describe("fetching from an address", () => {
     }
   });
 
-  it("says what is wrong with a path", async () => {
+  it("reports an invalid path", async () => {
     const folder = temporaryFolder({ "notes.md": "x", "x.zip/y": "" });
     symlinkSync("loop", join(folder, "loop"));
     const codeOf = (address: SourceAddress) =>
@@ -97,14 +97,14 @@ describe("fetching from an address", () => {
     expect(await codeOf({ kind: "archive", location: join(folder, "notes.md") })).toBe("archive-unknown");
   });
 
-  it("takes a folder by a link to it", async () => {
+  it("accepts a folder by a link to it", async () => {
     const folder = temporaryFolder(FILES);
     const link = join(temporaryFolder(), "link");
     symlinkSync(folder, link);
     expect(filesIn(await fetched({ kind: "folder", path: link }))).toEqual(Object.keys(FILES).sort());
   });
 
-  it("stops when it is called off", async () => {
+  it("stops on abort", async () => {
     const signal = AbortSignal.abort();
     const path = temporaryFolder(FILES);
     const options = { to: temporaryFolder(), env: {}, signal };

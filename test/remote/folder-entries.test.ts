@@ -7,8 +7,8 @@ import { temporaryFolder, writeFiles } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { ordinaryFolder } from "./clients/scene.ts";
 
-describe("what a folder holds", () => {
-  it("is every file, folder and link in order, with its mode, size and bytes, to the last dot file", () => {
+describe("the entries of a folder", () => {
+  it("are every file, folder and link in order, with its mode, size and bytes, to the last dot file", () => {
     const folder = temporaryFolder({ "b/run.sh": "#!/bin/sh\n", ".env": "A=1\n", "a.md": "" });
     mkdirSync(join(folder, "empty"));
     chmodSync(join(folder, "b/run.sh"), 0o4755);
@@ -29,7 +29,7 @@ describe("what a folder holds", () => {
     ]);
   });
 
-  it("is not what versions are kept in, at any depth, be it a folder or a file", () => {
+  it("exclude version control at any depth, as a folder or a file", () => {
     const folder = temporaryFolder({
       ".git/config": "",
       "a/.hg/x": "",
@@ -40,7 +40,7 @@ describe("what a folder holds", () => {
     expect([...readSourceFolder(folder)].map(({ path }) => path)).toEqual(["a", "b", "c", "d", "d/x"]);
   });
 
-  it("tells a socket from a file, and opens none", async () => {
+  it("distinguish a socket from a file, and open none", async () => {
     const folder = temporaryFolder();
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(join(folder, "socket"), resolve));
@@ -48,7 +48,7 @@ describe("what a folder holds", () => {
     expect([...readSourceFolder(folder)].map(({ path, kind }) => [path, kind])).toEqual([["socket", "other"]]);
   });
 
-  it("gives no byte of what was put in a file's or a folder's place since it was looked at", () => {
+  it("contain no byte of a replacement of a file or folder", () => {
     const outside = temporaryFolder({ "a.txt": "secret", "x.txt": "secret" });
     const folder = temporaryFolder({ "a.txt": "public", "sub/x.txt": "public", "long.txt": "short" });
     const files = [...readSourceFolder(folder)].filter(({ kind }) => kind === "file");
@@ -63,12 +63,12 @@ describe("what a folder holds", () => {
     expect(() => x?.read()).toThrow(expect.objectContaining({ code: "source-unreadable" }));
   });
 
-  it("is an error with a whole sentence where a file may not be read", () => {
+  it("are an error with a whole sentence for an unreadable file", () => {
     const folder = ordinaryFolder();
     writeFiles(folder, { secret: "x" });
     chmodSync(join(folder, "secret"), 0);
     const [entry] = readSourceFolder(folder);
-    // Root may read everything.
+    // Root can read everything.
     process.seteuid?.(process.getuid?.() === 0 ? ORDINARY_USER : (process.getuid?.() ?? 0));
     onTestFinished(() => process.seteuid?.(process.getuid?.() ?? 0));
     expect(() => entry?.read()).toThrow(
@@ -76,7 +76,7 @@ describe("what a folder holds", () => {
     );
   });
 
-  it("is an error with a code where it is not there", () => {
+  it("are an error with a code for a missing folder", () => {
     expect(() => [...readSourceFolder("/nowhere/at/all")]).toThrow(
       expect.objectContaining({ code: "source-unreadable" }),
     );

@@ -31,7 +31,7 @@ const filesIn = (folder: string) =>
     .sort();
 
 describe("fetching a repository", () => {
-  it("[S-33] writes the files of its default branch, byte for byte, and leaves nothing of git's behind", async () => {
+  it("[S-33] writes the files of its default branch, byte for byte, and leaves nothing of git", async () => {
     const binary = Uint8Array.from({ length: 70_000 }, (_, index) => (index * 7) % 256);
     const repository = makeRepository({ ...SKILL, "data.bin": binary, "empty.txt": "", "ä ö/ü.md": "x\r\ny\n" });
     repository.git("update-index", "--chmod=+x", "README.md");
@@ -48,13 +48,13 @@ describe("fetching a repository", () => {
     expect([readdirSync(to), folder]).toEqual([[basename(to)], join(to, basename(to))]);
   });
 
-  it("writes only the folder that was asked for, by its path from there", async () => {
+  it("writes only the requested folder, with relative paths", async () => {
     const { url } = makeRepository({ ...SKILL, "skills/greet/a/b.txt": "b" });
     const { folder } = await fetched(at(url, { inside: "skills/greet" }));
     expect(filesIn(folder)).toEqual(["SKILL.md", "a/b.txt"]);
   });
 
-  it("names the folders with skills when there is no such folder, or it is a file", async () => {
+  it("lists the folders with skills when the requested one is missing or a file", async () => {
     const { url } = makeRepository(SKILL);
     for (const inside of ["skill/greet", "README.md"]) {
       await expect(fetched(at(url, { inside }))).rejects.toMatchObject({
@@ -64,7 +64,7 @@ describe("fetching a repository", () => {
     }
   });
 
-  it("takes a branch, a tag, an annotated tag or a commit", async () => {
+  it("accepts a branch, a tag, an annotated tag or a commit", async () => {
     const repository = makeRepository({ "a.txt": "1" });
     const first = repository.git("rev-parse", "HEAD");
     repository.git("tag", "light");
@@ -78,7 +78,7 @@ describe("fetching a repository", () => {
     }
   });
 
-  it("takes 40 hexadecimal digits for a commit and never for a branch that is called so", async () => {
+  it("takes 40 hexadecimal digits for a commit and never for a branch with that name", async () => {
     const repository = makeRepository({ "a.txt": "honest" });
     const honest = repository.git("rev-parse", "HEAD");
     const evil = repository.commit({ "a.txt": "evil" });
@@ -94,7 +94,7 @@ describe("fetching a repository", () => {
     expect(await readRemoteCommit(at(repository.url, { ref: honest }), { env: {} })).toBe(honest);
   });
 
-  it("fetches the commit it is told to, wherever the branch is by now", async () => {
+  it("fetches the given commit, wherever the branch is now", async () => {
     const repository = makeRepository({ "a.txt": "1" });
     const first = repository.git("rev-parse", "HEAD");
     repository.commit({ "a.txt": "2" });
@@ -102,7 +102,7 @@ describe("fetching a repository", () => {
     expect([commit, readFileSync(join(folder, "a.txt"), "utf8")]).toEqual([first, "1"]);
   });
 
-  it("fetches over http from a server that only knows files, also a commit that no branch leads to directly", async () => {
+  it("fetches over http from a static server, also a commit inside a branch", async () => {
     const repository = makeRepository({ "a.txt": "1" });
     const first = repository.git("rev-parse", "HEAD");
     repository.commit({ "a.txt": "2" });
@@ -118,7 +118,7 @@ describe("fetching a repository", () => {
     await expect(fetched(at(`${url}/nothing`))).rejects.toMatchObject({ code: "git-not-found" });
   });
 
-  it("fetches all that branches lead to where a server gives out no single commit", async () => {
+  it("fetches all branches when a server serves no single commit", async () => {
     const repository = makeRepository({ "a.txt": "1" });
     const first = repository.git("rev-parse", "HEAD");
     repository.commit({ "a.txt": "2" });
@@ -130,14 +130,14 @@ describe("fetching a repository", () => {
     expect([pinned.commit, readFileSync(join(pinned.folder, "a.txt"), "utf8")]).toEqual([first, "1"]);
   });
 
-  describe("where a server sends it on", () => {
+  describe("a redirect of a server", () => {
     const ASKED = "/info/refs?service=git-upload-pack";
     const sentTo =
       (location: string): Answer =>
       (_, response) =>
         response.writeHead(301, { location }).end();
 
-    /** The files of a repository below /r.git, and these answers. */
+    /** Serves the files of a repository below /r.git, and these answers. */
     async function server(answers: Record<string, Answer> = {}) {
       const { folder, git } = makeRepository(SKILL);
       git("update-server-info");
@@ -148,7 +148,7 @@ describe("fetching a repository", () => {
       return startSite({ ...Object.fromEntries(files), ...answers });
     }
 
-    it("goes on, also twice, as long as that is the same host", async () => {
+    it("is followed, also twice, on the same host", async () => {
       const { url } = await server({
         [`/old${ASKED}`]: sentTo(`/older.git${ASKED}`),
         [`/older.git${ASKED}`]: sentTo(`/r.git${ASKED}`),
@@ -158,7 +158,7 @@ describe("fetching a repository", () => {
       expect(await readRemoteCommit(at(`${url}/old`), { env: {} })).toBe(commit);
     });
 
-    it("asks nobody else, and says what to do", async () => {
+    it("to another host is not followed, and the fix is named", async () => {
       const other = await server();
       const elsewhere = other.url.replace("127.0.0.1", "localhost");
       const { url } = await server({ [`/old${ASKED}`]: sentTo(`${elsewhere}/r.git${ASKED}`) });
@@ -173,7 +173,7 @@ describe("fetching a repository", () => {
     });
 
     it.each(["/r.git/info/refs?service=git-upload-pack", "/sign-in", "file:///etc/info/refs", "//[/info/refs"])(
-      "is refused where that has no end or is no repository: %s",
+      "is refused if it is endless or leads to another type: %s",
       async (place) => {
         const { url } = await startSite({ [`/r.git${ASKED}`]: sentTo(place) });
         await expect(fetched(at(`${url}/r.git`))).rejects.toMatchObject({ code: "download-redirect" });
@@ -181,7 +181,7 @@ describe("fetching a repository", () => {
     );
   });
 
-  it("says how the folder is written that was not meant, when it comes and when it fails", async () => {
+  it("suggests the spelling of the folder, when a host name appears and when it fails", async () => {
     const { url } = makeRepository(SKILL);
     const namesake = "./owner/repo";
     const { notes } = await fetched({ ...at(url), namesake });
@@ -192,7 +192,7 @@ describe("fetching a repository", () => {
     });
   });
 
-  it("keeps links as what they say and makes none, and fetches no submodule", async () => {
+  it("keeps links as text and creates none, and fetches no submodule", async () => {
     const repository = makeRepository(SKILL);
     addLink(repository, "skills/greet/out", "../../../../etc/passwd");
     addSubmodule(repository, "skills/greet/lib", "../..");
@@ -202,7 +202,7 @@ describe("fetching a repository", () => {
     expect(filesIn(folder)).toEqual([".gitmodules", "README.md", "skills/greet/SKILL.md"]);
   });
 
-  it("gives 1,000 files whole and in order", async () => {
+  it("returns 1,000 complete files in order", async () => {
     const files = Object.fromEntries(
       Array.from({ length: 1000 }, (_, index) => [`s/${index}/SKILL.md`, `${index} `.repeat(index % 97)]),
     );
@@ -223,13 +223,13 @@ describe("a repository that cannot be fetched", () => {
     ],
     ["a branch that is misspelt", { ref: "mian" }, "git-ref-missing", 'did you mean "main"?'],
     ["half a commit", { ref: "0123456" }, "git-ref-missing", "use a branch, a tag, or a commit with all 40 digits"],
-  ])("is named with what to do: %s", async (_, more, code, fix) => {
+  ])("is named with the fix: %s", async (_, more, code, fix) => {
     const { url } = makeRepository(SKILL);
     await expect(fetched(at(url, more))).rejects.toMatchObject({ code, fix });
     await expect(readRemoteCommit(at(url, more), { env: {} })).rejects.toMatchObject({ code });
   });
 
-  it("is one that is empty, is not there, is no repository, or is of a host that is not", async () => {
+  it("can be empty, missing, another type, or on an unknown host", async () => {
     await expect(fetched(at(makeRepository().url))).rejects.toMatchObject({ code: "git-empty" });
     await expect(readRemoteCommit(at(makeRepository().url), { env: {} })).rejects.toMatchObject({ code: "git-empty" });
     await expect(fetched(at("file:///nowhere/at/all"))).rejects.toMatchObject({ code: "git-not-found" });
@@ -240,7 +240,7 @@ describe("a repository that cannot be fetched", () => {
     });
   });
 
-  it("is stopped when it grows past its bound, and leaves nothing", async () => {
+  it("is stopped when it exceeds its limit, and leaves nothing", async () => {
     const noise = Buffer.alloc(3_000_000);
     for (let at = 0, value = 1; at < noise.length; at++)
       noise[at] = value = ((value * 69069 + 1) >>> 24) ^ ((at * 2654435761) >>> 13);
@@ -251,7 +251,7 @@ describe("a repository that cannot be fetched", () => {
     expect(readdirSync(to)).toEqual([]);
   });
 
-  it("is one that wants a sign-in which nobody has, and nobody is asked", async () => {
+  it("can need a sign-in without credentials, and no user is asked", async () => {
     const { url } = await startSite({
       "/r.git/info/refs?service=git-upload-pack": (_, response) =>
         response.writeHead(401, { "www-authenticate": 'Basic realm="x"' }).end(),
@@ -259,7 +259,7 @@ describe("a repository that cannot be fetched", () => {
     await expect(fetched(at(`${url}/r.git`))).rejects.toMatchObject({ code: "git-sign-in" });
   });
 
-  it("is stopped when it says nothing for too long, and when it is called off meanwhile", async () => {
+  it("is stopped after a silence that is too long, and on abort", async () => {
     const { url, asked } = await startSite({ "/r.git/info/refs?service=git-upload-pack": () => {} });
     const options = { env: {}, repository: "/dev/null", protocol: "http" } as const;
     const silent = await createGit({ ...options, timeoutSeconds: 0.3 });
@@ -272,7 +272,7 @@ describe("a repository that cannot be fetched", () => {
     await waitFor(() => expect(commandLines().filter((line) => line.includes(url))).toEqual([]));
   });
 
-  it("is called off at once, with all that git started", async () => {
+  it("is aborted at once, with all processes of git", async () => {
     const { url } = makeRepository(SKILL);
     const to = temporaryFolder();
     const signal = AbortSignal.abort();
@@ -281,8 +281,8 @@ describe("a repository that cannot be fetched", () => {
   });
 });
 
-describe("the commit of a branch elsewhere", () => {
-  it("is told without fetching anything, for branches, tags and what annotated tags are of", async () => {
+describe("the remote commit of a branch", () => {
+  it("is found without a fetch, for branches, tags and annotated tags", async () => {
     const repository = makeRepository({ "a.txt": "1" });
     const first = repository.git("rev-parse", "HEAD");
     repository.git("tag", "--annotate", "--message", "x", "heavy");
@@ -325,7 +325,7 @@ describe("the settings of git", () => {
     return stdout.toString().split("\0");
   };
 
-  it("are the user's own only where they sign in or lead to the network, and never where they weaken it", async () => {
+  it("are the user's only for sign-in and network, and never when they weaken it", async () => {
     const seen = await settingsOf("https");
     expect(seen).toContain('credential.https://example.com.helper\n!echo "a b"');
     expect(seen).toContain("http.proxy\nhttp://127.0.0.1:9");
@@ -335,7 +335,7 @@ describe("the settings of git", () => {
     expect(seen.join("\0")).not.toMatch(/sslverify|insteadof|evil|alias/i);
   });
 
-  it("are ours alone for every other protocol", async () => {
+  it("are skillet's own for every other protocol", async () => {
     for (const protocol of ["file", "http", "ssh"] as const) {
       expect((await settingsOf(protocol)).join("\0")).not.toMatch(/credential|http\.(?!followredirects\nfalse)|evil/);
     }

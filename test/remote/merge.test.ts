@@ -26,7 +26,7 @@ const whys = ({ conflicts }: ReturnType<typeof mergeTrees>) => conflicts.map(({ 
 const TEN = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
 
 describe("mergeTrees", () => {
-  it("keeps what is changed, added and removed here, and takes what is there", () => {
+  it("keeps local changes, additions and removals, and takes the remote ones", () => {
     const base = { a: "a", b: "b", "gone-here": "x", "gone-there": "y", "gone-both": "z", same: "s" };
     const ours = { a: "mine", b: "b", "gone-there": "y", new: "mine", same: "s" };
     const theirs = { a: "a", b: "theirs", "gone-here": "x", newer: "theirs", same: "s" };
@@ -41,7 +41,7 @@ describe("mergeTrees", () => {
     });
   });
 
-  it("makes one text of what both sides changed in it", () => {
+  it("merges a text that both sides changed", () => {
     const merged = merge({ f: TEN }, { f: TEN.replace("2", "two") }, { f: TEN.replace("9", "nine") });
     expect(texts(merged.files)).toEqual({ f: TEN.replace("2", "two").replace("9", "nine") });
     expect(merged).toMatchObject({ merged: ["f"], kept: [], taken: [], conflicts: [] });
@@ -56,7 +56,7 @@ describe("mergeTrees", () => {
     });
   });
 
-  it("lets sides edit keys of the frontmatter that stand next to one another, and only those", () => {
+  it("lets sides edit adjacent keys of the frontmatter, and only those", () => {
     const skill = (description: string, version: string, body = "Do it.\nThen stop.") =>
       `---\nname: deploy\ndescription: ${description}\nversion: ${version}\n---\n\n${body}\n`;
     const base = { "SKILL.md": skill("Deploys.", "1.0.0") };
@@ -73,7 +73,7 @@ describe("mergeTrees", () => {
     expect(whys(merge(base, { "SKILL.md": first }, { "SKILL.md": second }))).toEqual([["SKILL.md", "both-changed"]]);
   });
 
-  it("gives no item of a list to another key, and takes neighbours in one value for a conflict", () => {
+  it("moves no list item to another key, and treats adjacent edits in one value as a conflict", () => {
     const skill = (keys: string) => ({ "SKILL.md": `---\nname: x\ndescription: Does x.\n${keys}---\n\nDo it.\n` });
     const [packages, asks] = ["packages:\n  - curl\n", "capabilities:\n  - mail.send\n"];
     const base = skill(packages + asks);
@@ -90,7 +90,7 @@ describe("mergeTrees", () => {
     expect(whys(lines)).toEqual([["SKILL.md", "both-changed"]]);
   });
 
-  it("says of each conflict what it is, shows it, and leaves what is here", () => {
+  it("describes each conflict, shows it, and keeps the local version", () => {
     const base = { both: TEN, here: "1\n", there: "1\n", binary: Buffer.from([0, 1]) };
     const ours = { both: TEN.replace("5", "mine"), there: "mine\n", binary: Buffer.from([0, 2]), added: "mine\n" };
     const theirs = { both: TEN.replace("5", "theirs"), here: "2\n", binary: Buffer.from([0, 3, 3]), added: "theirs\n" };
@@ -105,7 +105,7 @@ describe("mergeTrees", () => {
     expect(merged.files).toEqual(tree(ours));
   });
 
-  it("never merges what is no text: zero bytes, or bytes that are not UTF-8", () => {
+  it("never merges binary files: zero bytes, or bytes that are not UTF-8", () => {
     for (const odd of ["\0", Buffer.from([0xff])]) {
       const of = (text: string) => Buffer.concat([Buffer.from(odd), Buffer.from(text)]);
       const merged = merge({ f: of(TEN) }, { f: of(`0${TEN}`) }, { f: of(`${TEN}11\n`) });
@@ -114,7 +114,7 @@ describe("mergeTrees", () => {
     }
   });
 
-  it("takes every difference for a conflict when nobody knows what came first", () => {
+  it("treats every difference as a conflict without a known base", () => {
     const merged = merge(
       undefined,
       { same: "s", a: "mine", "only-here": "x" },
@@ -128,7 +128,7 @@ describe("mergeTrees", () => {
     expect(texts(merged.files)).toEqual({ same: "s", a: "mine", "only-here": "x" });
   });
 
-  it("knows from the lock who changed a file, when its bytes are lost", () => {
+  it("knows from the lock which side changed a file whose bytes are lost", () => {
     const base = { here: "1", there: "1", both: "1", "gone-here": "1", "gone-there": "1", run: "1" };
     const ours = { here: "mine", there: "1", both: "mine", "gone-there": "1", added: "mine", run: { run: "1" } };
     const theirs = { here: "1", there: "theirs", both: "theirs", "gone-here": "1", newer: "theirs", run: "2" };
@@ -144,7 +144,7 @@ describe("mergeTrees", () => {
     expect(merged).toMatchObject({ kept: ["added", "gone-here", "here"], removed: ["gone-there"] });
   });
 
-  it("lets nothing that comes stand in the place of what is here: a folder of its name, or another case of it", () => {
+  it("replaces no local file by a remote one: a folder of its name, or another case of it", () => {
     const ours = { "Notes.md": "mine", lib: "mine", "data/x": "mine" };
     const theirs = { "notes.md": "theirs", "lib/index.ts": "theirs", data: "theirs", fine: "theirs" };
     const merged = merge({}, ours, theirs);
@@ -162,13 +162,13 @@ describe("mergeTrees", () => {
     expect(texts(resolveMergeConflicts(merged, { ours: tree(ours), theirs: tree(theirs) }, "theirs"))).toEqual(theirs);
   });
 
-  it("takes a signature as it comes: it is made anew, never edited", () => {
+  it("takes the remote signature: it is created again, never edited", () => {
     const merged = merge({ "SKILL.sig": "1", f: "a" }, { "SKILL.sig": "2", f: "mine" }, { "SKILL.sig": "3", f: "a" });
     expect(texts(merged.files)).toEqual({ "SKILL.sig": "3", f: "mine" });
     expect(merged.conflicts).toEqual([]);
   });
 
-  it("shows no more of a conflict than somebody reads", () => {
+  it("shows a limited part of a conflict", () => {
     const long = (word: string) => `${word.repeat(1000)}\n`.repeat(500);
     for (const base of [{}, { f: "b\n" }]) {
       const [conflict] = merge(base, { f: long("m") }, { f: long("t") }).conflicts;
@@ -186,7 +186,7 @@ describe("mergeTrees", () => {
 });
 
 describe("resolveConflicts", () => {
-  it("puts one side in the place of all that is in conflict, and of nothing else", () => {
+  it("replaces all conflicts by one side, and nothing else", () => {
     const base = { both: TEN, here: "1\n", there: "1\n", fine: TEN };
     const ours = tree({ both: "mine\n", there: "mine\n", fine: `0\n${TEN}` });
     const theirs = tree({ both: "theirs\n", here: "2\n", fine: `${TEN}11\n` });
@@ -205,7 +205,7 @@ describe("resolveConflicts", () => {
   });
 });
 
-describe("whatever was edited", () => {
+describe("any edit", () => {
   const paths = ["SKILL.md", "a.md", "b/c.sh"];
   const line = fc.nat({ max: 30 }).map((number) => `line ${number}`);
   const text = fc.array(line, { minLength: 1, maxLength: 12 });
@@ -216,7 +216,7 @@ describe("whatever was edited", () => {
   });
   const edits = fc.array(edit, { maxLength: 6 });
 
-  it("no edit is lost: every line that was added here is in the result, or its file is in conflict", () => {
+  it("is kept: every line that was added locally is in the result, or its file is in conflict", () => {
     let merges = 0;
     fc.assert(
       fc.property(fc.tuple(text, text, text), edits, edits, (bases, mine, others) => {
@@ -239,7 +239,7 @@ describe("whatever was edited", () => {
           for (const one of lines) if (one.startsWith("mine")) expect(there).toContain(one);
           if (run) expect(got?.executable).toBe(true);
         }
-        // What was removed here comes back only as a conflict.
+        // Lines that were removed locally return only as a conflict.
         for (const path of base.keys()) if (!ours.has(path)) expect(merged.files.has(path)).toBe(false);
         const listed = [...merged.kept, ...merged.taken, ...merged.merged, ...merged.removed, ...conflicts];
         expect(new Set(listed).size).toBe(listed.length);

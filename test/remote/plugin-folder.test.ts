@@ -21,7 +21,7 @@ describe("a plugin's folder", () => {
     }
   });
 
-  it("is none without one, or with a plugin.json of something else", () => {
+  it("is not one without a manifest, or with a plugin.json of another kind", () => {
     expect(findPluginFolders(temporaryFolder(SKILL))).toBeUndefined();
     for (const text of [
       json({ id: "grafana-panel" }),
@@ -33,7 +33,7 @@ describe("a plugin's folder", () => {
     }
   });
 
-  it("has the folders besides that its manifest names, as long as they are inside it", () => {
+  it("has the additional folders in its manifest, as long as they are inside it", () => {
     const outside = temporaryFolder(SKILL);
     const folder = temporaryFolder({
       ...SKILL,
@@ -55,7 +55,7 @@ describe("a plugin's folder", () => {
     ]);
   });
 
-  it("names no folders by an Agent Plugin's manifest, which has no say in that", () => {
+  it("takes no folders from an Agent Plugin's manifest, which cannot define them", () => {
     const folder = temporaryFolder({
       ...SKILL,
       "more/wave/SKILL.md": skillText("wave"),
@@ -64,7 +64,7 @@ describe("a plugin's folder", () => {
     expect(findPluginFolders(folder)).toEqual({ folders: [join(folder, "skills")], notes: [] });
   });
 
-  it("is not looked into when its version is not understood", () => {
+  it("is not read when its version is unknown", () => {
     const folder = temporaryFolder({ ...SKILL, "plugin.json": json({ $schema: schema("2.0.0"), name: "p" }) });
     const found = findPluginFolders(folder);
     expect(found?.folders).toEqual([]);
@@ -73,7 +73,7 @@ describe("a plugin's folder", () => {
     ]);
   });
 
-  it("has all else that it brings named, since none of it is added", () => {
+  it("has all other parts reported, since none is added", () => {
     const folder = temporaryFolder({
       ...SKILL,
       "hooks/hooks.json": "{}",

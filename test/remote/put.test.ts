@@ -33,7 +33,7 @@ interface Scene {
   skillsDir: string;
   home: string;
   dir: { folder: string; isProject: boolean; shown: string };
-  /** `x` gives way to another one, `z` goes, `y` comes, and `kept` stays. */
+  /** `x` is replaced, `z` is removed, `y` is added, and `kept` stays. */
   orders: Orders;
 }
 
@@ -60,7 +60,7 @@ function scene(root = realpathSync(temporaryFolder())): Scene {
   return { root, skillsDir, home, dir: { folder: skillsDir, isProject: false, shown: "" }, orders };
 }
 
-/** Carries the orders out in this process. */
+/** Applies the orders in this process. */
 async function carryOut({ dir, home, orders: { put = {}, remove = {} } }: Scene): Promise<void> {
   const puts = await Promise.all(
     Object.entries(put).map(async ([name, { folder, before }]) => await putOf(name, folder, {}, before)),
@@ -68,7 +68,7 @@ async function carryOut({ dir, home, orders: { put = {}, remove = {} } }: Scene)
   applySkillsDirChanges({ skillsDir: dir, put: puts, remove, skilletHome: home });
 }
 
-/** Whether every skill is as the lock says, and the lock says every skill. */
+/** True when every skill matches the lock, and the lock lists every skill. */
 function agrees({ dir, skillsDir }: Scene): boolean {
   const lock = lockIn(skillsDir) ?? {};
   const names = readdirSync(skillsDir).filter((name) => !name.includes("skills.lock") && !name.startsWith("."));
@@ -76,8 +76,8 @@ function agrees({ dir, skillsDir }: Scene): boolean {
   return isEach && names.sort().join() === Object.keys(lock).sort().join();
 }
 
-describe("a change of a folder of skills", () => {
-  it("[Q-12] puts, replaces and takes away with its lock, and leaves nothing else behind", async () => {
+describe("a change of a skills folder", () => {
+  it("[Q-12] adds, replaces and removes with its lock, and leaves nothing else", async () => {
     const one = scene();
     const before = lockIn(one.skillsDir);
     await carryOut(one);
@@ -95,7 +95,7 @@ describe("a change of a folder of skills", () => {
     expect(readdirSync(one.home).sort()).toEqual(["installed", "originals"]);
   });
 
-  it("keeps what was agreed to for later, and forgets what nobody needs any more", async () => {
+  it("keeps approvals for later, and forgets those without a use", async () => {
     const one = scene();
     await carryOut(one);
     const lock = lockIn(one.skillsDir);
@@ -111,7 +111,7 @@ describe("a change of a folder of skills", () => {
     expect(originals.read(lock?.["y"]?.files ?? {})?.size).toBe(2);
   });
 
-  it("makes the folder and its lock where there is none", async () => {
+  it("creates the folder and its lock if they are missing", async () => {
     const { root, home } = scene();
     const folder = join(root, "project/.agents/skills");
     const dir = { folder, isProject: true, shown: "" };
@@ -119,7 +119,7 @@ describe("a change of a folder of skills", () => {
     expect(Object.keys(lockIn(folder) ?? {})).toEqual(["y"]);
   });
 
-  it.runIf(OTHER_DISK)("copies to another disk to the last file, with its modes, as the lock says", async () => {
+  it.runIf(OTHER_DISK)("copies to another disk completely, with modes, as the lock says", async () => {
     const skillsDir = mkdtempSync(`${OTHER_DISK}/skillet-test-`);
     onTestFinished(() => rmSync(skillsDir, { recursive: true, force: true }));
     const { root, home } = scene();
@@ -149,7 +149,7 @@ describe("a change of a folder of skills", () => {
       "the lock is of another version",
       ({ skillsDir }) => writeFileSync(join(skillsDir, "skills.lock"), '{"version":9}'),
     ],
-  ])("[Q-12] changes nothing when, since it was looked at, %s", async (_, edit) => {
+  ])("[Q-12] changes nothing when, since the check, %s", async (_, edit) => {
     const one = scene();
     edit(one);
     const before = everything(one.skillsDir);
@@ -168,7 +168,7 @@ describe("a change of a folder of skills", () => {
       },
     ],
     ["a link to nothing", (file) => symlinkSync(`${file}.nowhere`, file)],
-  ])("[Q-12] changes nothing when %s stands in the place of the lock", async (_, stand) => {
+  ])("[Q-12] changes nothing when %s is in place of the lock", async (_, stand) => {
     const one = scene();
     rmSync(join(one.skillsDir, "skills.lock"));
     stand(join(one.skillsDir, "skills.lock"));
@@ -178,7 +178,7 @@ describe("a change of a folder of skills", () => {
     expect(existsSync(join(one.skillsDir, "skills.lock.nowhere"))).toBe(false);
   });
 
-  it("brings back what somebody writes between the last look and the move", () => {
+  it("restores what is written between the last check and the move", () => {
     const one = scene();
     const before = everything(one.skillsDir);
     const { x } = one.orders.put ?? {};
@@ -202,7 +202,7 @@ describe("a change of a folder of skills", () => {
     expect(readdirSync(one.skillsDir).filter((name) => name.startsWith("."))).toEqual([]);
   });
 
-  it("[Q-12] writes nothing elsewhere when a link was put in the place of the folder", async () => {
+  it("[Q-12] writes nothing outside when a link replaced the folder", async () => {
     const one = scene();
     const elsewhere = temporaryFolder();
     rmSync(one.skillsDir, { recursive: true });
@@ -211,7 +211,7 @@ describe("a change of a folder of skills", () => {
     expect(readdirSync(elsewhere)).toEqual([]);
   });
 
-  it("[Q-12] changes nothing in a folder that may not be written to", async () => {
+  it("[Q-12] changes nothing in a read-only folder", async () => {
     const one = scene(realpathSync(ordinaryFolder()));
     ordinaryFolder(one.root);
     const before = everything(one.skillsDir);
@@ -222,7 +222,7 @@ describe("a change of a folder of skills", () => {
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("[Q-12] changes nothing on a disk that is full", async () => {
+  it("[Q-12] changes nothing on a full disk", async () => {
     const one = scene();
     const before = everything(one.skillsDir);
     // The lock is larger than a file may be here: it is the one that is written last.
@@ -234,7 +234,7 @@ describe("a change of a folder of skills", () => {
 });
 
 describe("a change whose process is killed", () => {
-  it("[Q-12] is wholly there or not at all once it is mended, with the lock, at whatever step it ends", async () => {
+  it("[Q-12] is complete or absent after the repair, with the lock, at whatever step it ends", async () => {
     const whole = scene();
     const { steps = 0 } = await changing(whole.orders);
     expect(steps).toBeGreaterThan(20);
@@ -248,7 +248,7 @@ describe("a change whose process is killed", () => {
       expect(Object.keys(lockIn(one.skillsDir) ?? {}), `step ${killAt}: it is never without its lock`).toContain(
         "kept",
       );
-      rmSync(join(one.skillsDir, ".skillet.lock"), { recursive: true, force: true }); // It is nobody's: others wait for that.
+      rmSync(join(one.skillsDir, ".skillet.lock"), { recursive: true, force: true }); // It has no owner: others wait for that.
       recoverFolder(one.skillsDir);
       const after = everything(one.skillsDir);
       expect([before, wanted], `step ${killAt}`).toContainEqual(after);
@@ -266,7 +266,7 @@ describe("a change whose process is killed", () => {
     expect(all.indexOf("new"), "once it is done it stays done").toBe(all.lastIndexOf("old") + 1);
   }, 120_000);
 
-  it("is mended by the next change", async () => {
+  it("is repaired by the next change", async () => {
     const one = scene();
     const before = lockIn(one.skillsDir);
     await changing({ ...one.orders, killAt: 20 });
@@ -277,8 +277,8 @@ describe("a change whose process is killed", () => {
   });
 });
 
-describe("changes at once", () => {
-  it("[Q-12] all land in the folder and in the lock", async () => {
+describe("concurrent changes", () => {
+  it("[Q-12] are all in the folder and in the lock", async () => {
     const { root, skillsDir, home } = scene();
     const names = ["a", "b", "c", "d"];
     for (const name of names) writeFiles(root, { [`at-once/${name}/SKILL.md`]: skillText(name) });
@@ -290,7 +290,7 @@ describe("changes at once", () => {
     expect(readdirSync(skillsDir).sort()).toEqual(["a", "b", "c", "d", "kept", "skills.lock", "x", "z"]);
   });
 
-  it("of the same skill are one that lands and one that is told", async () => {
+  it("of the same skill are one success and one report", async () => {
     const { root, skillsDir, home } = scene();
     for (const by of ["one", "two"]) writeFiles(root, { [`${by}/n/SKILL.md`]: skillText("n", { body: by }) });
     const all = await Promise.all(

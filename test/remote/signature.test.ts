@@ -19,7 +19,7 @@ const never = async (): Promise<string> => {
   throw new Error("nobody is to be asked");
 };
 
-/** A skill of three files, and somebody who knows alice's key. */
+/** A skill with three files, and a user who knows alice's key. */
 function scene(by: KeyObject = privateKey) {
   const folder = temporaryFolder({ "SKILL.md": skillText("deploy"), ".env": "dot=1\n", "scripts/a.sh": "echo a\n" });
   chmodSync(join(folder, "scripts/a.sh"), 0o755);
@@ -35,7 +35,7 @@ function scene(by: KeyObject = privateKey) {
 }
 
 describe("a signature", () => {
-  it("says whose a skill is, to whoever knows the key", () => {
+  it("names the signer to a user who knows the key", () => {
     const { folder, sign: signed, check, signers } = scene();
     expect(check()).toEqual({ state: "none" });
     const { file, digest } = signed();
@@ -49,7 +49,7 @@ describe("a signature", () => {
     expect(check()).toEqual({ state: "unknown-signer", key });
   });
 
-  it("is over the bytes that the page says, so that any other program can check it", () => {
+  it("covers the documented bytes, so that any other program can check it", () => {
     const { file, sign: signed } = scene();
     const { digest } = signed();
     const written = JSON.parse(readFileSync(file, "utf8"));
@@ -60,7 +60,7 @@ describe("a signature", () => {
     expect(statSync(file).mode & 0o777).toBe(0o644);
   });
 
-  it("is the same when it is made again, and follows what was changed", () => {
+  it("is the same when it is created again, and follows changes", () => {
     const { folder, file, sign: signed, check } = scene();
     signed();
     const first = readFileSync(file, "utf8");
@@ -93,7 +93,7 @@ describe("a signature", () => {
     });
   }
 
-  it("of one skill says nothing of another of the same files", () => {
+  it("of one skill is not valid for another skill with the same files", () => {
     const { sign: signed, check } = scene();
     signed();
     expect(check("other")).toMatchObject({ state: "broken", reason: expect.stringContaining("another name") });
@@ -108,7 +108,7 @@ describe("a signature", () => {
     expect(check()).toEqual({ state: "broken", reason: "SKILL.sig was not created with the key that it names" });
   });
 
-  it("over other words than ours is none", () => {
+  it("over another format is not valid", () => {
     const { file, sign: signed, check } = scene();
     const { digest } = signed();
     const signature = sign(null, Buffer.from(`deploy\n${digest}\n`), privateKey).toString("base64");
@@ -145,7 +145,7 @@ describe("a signature", () => {
     "what is too large": [`${JSON.stringify(good)}${" ".repeat(64 * 1024)}`, "is larger than 64 KiB"],
   };
   for (const [what, [content, why]] of Object.entries(hostile)) {
-    it(`is broken when its file holds ${what}`, () => {
+    it(`is broken when its file contains ${what}`, () => {
       const { file, check } = scene();
       writeFileSync(file, content);
       expect(check()).toEqual({ state: "broken", reason: `SKILL.sig ${why}` });
@@ -170,7 +170,7 @@ describe("a signature", () => {
 });
 
 describe("signSkill", () => {
-  it("refuses what would be another where it is added: links, and files that everybody can write to", () => {
+  it("refuses files that change when they are added: links, and files that everyone can write to", () => {
     const { folder, file, sign: signed } = scene();
     symlinkSync("/etc/hostname", join(folder, "link"));
     expect(signed).toThrow(/"link" is a symlink/);
@@ -184,7 +184,7 @@ describe("signSkill", () => {
     expect(signed).toThrow(/is world-writable/);
   });
 
-  it("leaves out what versions are kept in, which is not added with a skill", () => {
+  it("omits version control, which is not added with a skill", () => {
     const { folder, sign: signed, check } = scene();
     writeFiles(folder, { ".git/HEAD": "ref", ".gitignore": "x" });
     signed();
@@ -196,7 +196,7 @@ describe("signSkill", () => {
 });
 
 describe("a signing key", () => {
-  it("is made for the user alone, and never in another's place", async () => {
+  it("is created for the user alone, and never replaces another", async () => {
     const file = join(temporaryFolder(), "deep/signing-key.pem");
     const made = await createSigningKey(file, async () => undefined);
     expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -225,7 +225,7 @@ describe("a signing key", () => {
     }
   });
 
-  it("of another kind is refused, and nothing of it is repeated", async () => {
+  it("of another type is refused, and nothing of it is repeated", async () => {
     const pem = (one: KeyObject) => String(one.export({ format: "pem", type: "pkcs8" }));
     const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey;
     const odd: Record<string, [string, RegExp]> = {

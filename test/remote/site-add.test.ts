@@ -6,7 +6,7 @@ import { supplyScene } from "../cli/supply-scene.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { type Answer, INDEX_PATH, siteEntry, siteIndex, startSite } from "../support/skill-site.ts";
 
-/** A site whose skills are these texts, by the names of its index; what it offers can be changed while it runs. */
+/** A site with these skills, by the names of its index; its content can change while it runs. */
 async function siteOf(skills: Record<string, string>) {
   const answers: Record<string, Answer> = {};
   const offer = (now: Record<string, string>, digests: Record<string, string> = {}) => {
@@ -22,8 +22,8 @@ async function siteOf(skills: Record<string, string>) {
   return { url, offer };
 }
 
-describe("a site of which nothing is named", () => {
-  it("[S-33] gives all that it offers to the command, where that is one skill or --all is said", async () => {
+describe("a site without a selection", () => {
+  it("[S-33] offers all its skills to the command, if there is one skill or --all is set", async () => {
     const { url } = await siteOf({ a: skillText("a") });
     const one = supplyScene();
     expect((await one.run(["add", `${url}/`, "--yes"])).stdout).toContain("✓ added: a ");
@@ -34,7 +34,7 @@ describe("a site of which nothing is named", () => {
     expect(["a", "b"].map((name) => existsSync(join(two.installed, name, "SKILL.md")))).toEqual([true, true]);
   });
 
-  it("gives it to a program too", async () => {
+  it("offers them to a program too", async () => {
     const { url } = await siteOf({ a: skillText("a"), b: skillText("b") });
     const home = temporaryFolder();
     const added = await addSkills({ source: url, workspace: home, home, env: {}, approve: () => true });
@@ -46,7 +46,7 @@ describe("a site of which nothing is named", () => {
 });
 
 describe("skills of one site", () => {
-  it("do not stop one another from being brought up to date, when one is gone or is not what its digest says", async () => {
+  it("do not block updates of one another, when one is gone or does not match its digest", async () => {
     const site = await siteOf({ a: skillText("a"), b: skillText("b") });
     const { run, installed } = supplyScene();
     await run(["add", site.url, "--all", "--yes"]);
@@ -62,7 +62,7 @@ describe("skills of one site", () => {
     expect(readFileSync(join(installed, "a/SKILL.md"), "utf8")).toContain("third");
   });
 
-  it("are found again by what the site calls them, also where they are called otherwise themselves", async () => {
+  it("are found again by the site's names, even if their own names differ", async () => {
     const site = await siteOf({ idx: skillText("other") });
     const { run, installed } = supplyScene();
     expect((await run(["add", site.url, "--yes"])).stdout).toContain("✓ added: other ");

@@ -30,7 +30,7 @@ async function codeOf(answers: Record<string, Answer>, options: Partial<FetchSou
 }
 
 describe("a site that offers skills", () => {
-  it("[S-33] is fetched skill by skill, each into a folder of its name, by addresses from the index on", async () => {
+  it("[S-33] is fetched skill by skill, each into a folder of its name, with addresses relative to the index", async () => {
     const archive = tarGz(temporaryFolder({ "SKILL.md": skillText("wrap"), "scripts/run.sh": "echo\n" }));
     const { site, result } = await fetched({
       [INDEX_PATH]: siteIndex([greet(), siteEntry("wrap", "archive", "wrap.tar.gz", archive)]),
@@ -46,7 +46,7 @@ describe("a site that offers skills", () => {
     expect(site.headers.cookie).toBeUndefined();
   });
 
-  it("is asked only for the skills that were named", async () => {
+  it("serves only requests for the named skills", async () => {
     const index = siteIndex([greet(), siteEntry("other", "skill-md", "/other.md", "x")]);
     const { site, result } = await fetched({ [INDEX_PATH]: index }, { names: ["greet"] });
     expect(readdirSync((await result).folder)).toEqual(["greet"]);
@@ -55,7 +55,7 @@ describe("a site that offers skills", () => {
     await expect(none).rejects.toMatchObject({ code: "not-found", fix: "did you mean greet?" });
   });
 
-  it("is asked for all that it offers where none was named, and once for one that was named twice", async () => {
+  it("serves requests for all skills by default, and one request for a name that is given twice", async () => {
     const index = siteIndex([greet()]);
     for (const names of [[], ["greet", "greet"]]) {
       const { site, result } = await fetched({ [INDEX_PATH]: index }, { names });
@@ -64,7 +64,7 @@ describe("a site that offers skills", () => {
     }
   });
 
-  it("gives the others where somebody takes note of what it cannot give, and nothing of that", async () => {
+  it("delivers the other skills when the caller records failures, and nothing of the failed ones", async () => {
     const folder = temporaryFolder({ "a/SKILL.md": GREET, evil: "x" });
     const up = tarGz(join(folder, "a"), "SKILL.md", "-P", "../evil");
     const entries = [
@@ -89,7 +89,7 @@ describe("a site that offers skills", () => {
     });
   });
 
-  it("has what it cannot offer left out, with a note each", async () => {
+  it("has invalid offers omitted, each with a note", async () => {
     const entries = [
       greet(),
       siteEntry("new-kind", "hologram", "/x", "x"),
@@ -110,7 +110,7 @@ describe("a site that offers skills", () => {
     expect(site.asked).toEqual([INDEX_PATH, "/skills/greet.md"]);
   });
 
-  it("is refused where a file is not the one that it names, before anything of it is opened", async () => {
+  it("is refused when a file does not match its digest, before it is opened", async () => {
     const bomb = gzipSync(Buffer.alloc(50_000_000));
     const entry = { ...siteEntry("bomb", "archive", "/bomb.tgz", "another"), type: "archive" };
     const to = temporaryFolder();
@@ -118,7 +118,7 @@ describe("a site that offers skills", () => {
     expect(readdirSync(to, { recursive: true })).toEqual([basename(to)]);
   });
 
-  it("takes an archive through the same gate as any other", async () => {
+  it("has archives checked like any other", async () => {
     const folder = temporaryFolder({ "sub/SKILL.md": GREET, evil: "x" });
     const up = tarGz(join(folder, "sub"), "-P", "../evil");
     const entry = siteEntry("up", "archive", "/up.tgz", up);
@@ -129,7 +129,7 @@ describe("a site that offers skills", () => {
   });
 });
 
-describe("an index that cannot be relied on", () => {
+describe("an unreliable index", () => {
   it.each([
     [
       "of a version to come",
@@ -152,7 +152,7 @@ describe("an index that cannot be relied on", () => {
     expect(await codeOf({ [INDEX_PATH]: index })).toBe(code);
   });
 
-  it("says which version is understood", async () => {
+  it("is refused with the supported versions", async () => {
     const { result } = await fetched({ [INDEX_PATH]: siteIndex([], "https://x.example/discovery/0.9.0/schema.json") });
     await expect(result).rejects.toThrow(/"0\.9\.0".*only 0\.2\.0 is supported/);
   });
@@ -165,7 +165,7 @@ describe("a download", () => {
       response.writeHead(302, { location }).end();
   const index = siteIndex([greet()]);
 
-  it("follows a site to another place of the same host, and no further", async () => {
+  it("follows redirects within the same host, and no further", async () => {
     expect(await codeOf({ [INDEX_PATH]: to("/index.json"), "/index.json": index })).toBe("none");
     const other = await startSite({ "/index.json": index });
     expect(await codeOf({ [INDEX_PATH]: to(`${other.url}/index.json`) })).toBe("download-redirect");
@@ -175,7 +175,7 @@ describe("a download", () => {
     expect(other.asked).toEqual([]);
   });
 
-  it("says where it would lead, and what to do about it", async () => {
+  it("reports the target of a redirect, and the fix", async () => {
     const failure = async (answer: Answer) => (await fetched({ [INDEX_PATH]: answer })).result.catch((error) => error);
     expect(await failure(to("https://other.example/x"))).toMatchObject({
       message: expect.stringMatching(/ redirects to "other\.example"$/),
@@ -193,7 +193,7 @@ describe("a download", () => {
     });
   });
 
-  it("[Q-29] asks no private address that only the site names, whatever way it is written", async () => {
+  it("[Q-29] requests no private address that only the site names, in any spelling", async () => {
     const inner = await startSite({ "/skills/greet.md": GREET });
     const { port } = new URL(inner.url);
     for (const place of [
@@ -214,7 +214,7 @@ describe("a download", () => {
     expect(inner.asked, "it was never asked").toEqual([]);
   });
 
-  it("[Q-29] asks a private address where the user named its origin, or allowed it", async () => {
+  it("[Q-29] requests a private address when the user named or allowed its origin", async () => {
     const inner = await startSite({ "/skills/greet.md": GREET });
     const index = siteIndex([greet(`${inner.url}/skills/greet.md`)]);
     expect(await codeOf({ [INDEX_PATH]: index }, { allowPrivate: true })).toBe("none");
@@ -222,13 +222,13 @@ describe("a download", () => {
     expect(await codeOf({ [INDEX_PATH]: siteIndex([greet()]) }), "its own origin").toBe("none");
   });
 
-  it("is made by https alone where it is not from this machine", async () => {
+  it("uses https, except on this machine", async () => {
     const entry = greet("http://example.com/greet.md");
     expect(await codeOf({ [INDEX_PATH]: siteIndex([entry]) })).toBe("download-insecure");
     expect(await codeOf({ [INDEX_PATH]: siteIndex([greet("file:///etc/passwd")]) })).toBe("download-insecure");
   });
 
-  it("is stopped at its bound also where nobody said how long it is, and is never unpacked on the way", async () => {
+  it("is stopped at its limit without a stated length, and is never decompressed in transit", async () => {
     const endless: Answer = (request, response) => {
       const write = () => {
         while (!request.destroyed && response.write("x".repeat(65_536)));
@@ -242,7 +242,7 @@ describe("a download", () => {
     expect(await codeOf({ [INDEX_PATH]: zipped })).toBe("download-encoding");
   });
 
-  it("says what a server answered", async () => {
+  it("reports a server's error", async () => {
     expect(await codeOf({})).toBe("download-missing");
     expect(await codeOf({ [INDEX_PATH]: (_, response) => response.writeHead(500).end("x") })).toBe("download-refused");
     const broken: Answer = (_, response) => {
@@ -253,7 +253,7 @@ describe("a download", () => {
     await expect(nobody).rejects.toMatchObject({ code: "download-unreachable" });
   });
 
-  it("is called off while nobody answers", async () => {
+  it("is aborted while the server does not answer", async () => {
     const stop = new AbortController();
     expect(await codeOf({ [INDEX_PATH]: () => stop.abort() }, { signal: stop.signal })).toBe("fetch-aborted");
   });

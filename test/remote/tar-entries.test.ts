@@ -9,7 +9,7 @@ import { longName, pax, tarOf } from "../support/archives.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { filesBelow, gitArchive, HELLO, type Passed, refuses, TREE, tar, throughGate } from "../support/gate.ts";
 
-describe("tars that can be read in two ways", () => {
+describe("ambiguous tar files", () => {
   const override = pax([["path", "../../x"]]);
   refuses([
     tar("a PAX path that leads out", "entry-traversal", [override, HELLO]),
@@ -68,8 +68,8 @@ describe("tars that can be read in two ways", () => {
   ]);
 });
 
-describe("tars that are right", () => {
-  it("[S-33] are read with PAX headers, GNU's long names, a first part of the name, and folders of old", () => {
+describe("valid tar files", () => {
+  it("[S-33] are read with PAX headers, GNU long names, a name prefix, and old folder entries", () => {
     const long = `${"long/".repeat(30)}name`;
     const archive = tarOf([
       pax([["comment", "4cb5f1d0"]], "g"),
@@ -100,14 +100,14 @@ describe("tars that are right", () => {
     ]);
   });
 
-  it("[S-33] may be compressed in several pieces", async () => {
+  it("[S-33] can be compressed in several pieces", async () => {
     const archive = tarOf([HELLO]);
     const pieces = Buffer.concat([gzipSync(archive.subarray(0, 700)), gzipSync(archive.subarray(700))]);
     expect(await throughGate(() => readArchive(pieces, "a.tgz"))).toMatchObject({ files: 1 });
   });
 
   it.for(["ustar", "pax", "gnu", "v7"])(
-    "[S-33] that `tar --format=%s` packs come out as they went in",
+    "[S-33] packed by `tar --format=%s` have the original content",
     async (format) => {
       const long = format === "v7" ? "short" : `${"long/".repeat(25)}${"n".repeat(90)}`;
       const from = temporaryFolder({ ...TREE, [long]: "far down" });
@@ -121,14 +121,14 @@ describe("tars that are right", () => {
     },
   );
 
-  it("[S-33] that `git archive` packs come out as they went in", async () => {
+  it("[S-33] packed by `git archive` have the original content", async () => {
     const from = temporaryFolder(TREE);
     chmodSync(`${from}/scripts/run.sh`, 0o755);
     const { to } = (await throughGate(() => readArchive(gitArchive(from, "tar.gz"), "a.tgz"))) as Passed;
     expect(filesBelow(to)).toEqual(filesBelow(from));
   });
 
-  it("[S-33] a hard link, a pipe and a file with holes that `tar` packs are refused", async () => {
+  it("[S-33] with a hard link, a pipe or a sparse file of `tar` are refused", async () => {
     const makers = [
       (from: string) => linkSync(`${from}/SKILL.md`, `${from}/z`),
       (from: string) => makePipe(`${from}/z`),

@@ -24,8 +24,8 @@ async function passed(...entries: SourceEntry[]): Promise<Passed> {
   return outcome;
 }
 
-describe("what is written", () => {
-  it("[Q-12] is files and folders, with whether they can be run and nothing else of their modes", async () => {
+describe("written content", () => {
+  it("[Q-12] is files and folders, with the execute bit and no other mode", async () => {
     const { to, notes, files, bytes } = await passed(
       folder("./"),
       folder("./a/"),
@@ -47,7 +47,7 @@ describe("what is written", () => {
     expect({ notes, files, bytes }).toEqual({ notes: [], files: 4, bytes: 15 });
   });
 
-  it("[Q-12] has the same modes whatever the user lets others do", async () => {
+  it("[Q-12] has the same modes for any umask", async () => {
     const before = process.umask(0o177);
     try {
       const { to } = await passed(file("run", "x", { mode: 0o755 }), file("text"));
@@ -57,7 +57,7 @@ describe("what is written", () => {
     }
   });
 
-  it("[Q-12] never runs as its owner, and that is said", async () => {
+  it("[Q-12] never has set-user-ID bits, and that is reported", async () => {
     const paths = ["a", "b", "c", "d", "e", "f", "g\u00e4"];
     const { to, notes } = await passed(...paths.map((path) => file(path, "x", { mode: 0o6755 })), file("h"));
     expect(Object.values(filesBelow(to))).toEqual([...paths.map(() => "755 x"), "644 x"]);
@@ -66,7 +66,7 @@ describe("what is written", () => {
     ]);
   });
 
-  it("[Q-12] is no link: those are only told of", async () => {
+  it("[Q-12] excludes links, which are only reported", async () => {
     const { to, links } = await passed(file("a"), link("out", "/etc/passwd"), link("d/in", "../a"));
     expect(filesBelow(to)).toEqual({ a: "644 x", "d/": "" });
     expect([...links]).toEqual([
@@ -75,7 +75,7 @@ describe("what is written", () => {
     ]);
   });
 
-  it("[Q-12] may be called as people call things, in any language", async () => {
+  it("[Q-12] can have names in any language", async () => {
     const names = [
       "Übung.md",
       "読み.md",
@@ -98,7 +98,7 @@ describe("what is written", () => {
     ).toEqual(names.toSorted());
   });
 
-  it("[Q-12] comes from whatever gives one entry after another", async () => {
+  it("[Q-12] comes from any source of entries", async () => {
     async function* entries() {
       yield file("a");
       await new Promise(setImmediate);
@@ -109,14 +109,14 @@ describe("what is written", () => {
   });
 });
 
-describe("what is not", () => {
-  it("[Q-12] a file of which there is more or less than was said", async () => {
+describe("a source that is not written", () => {
+  it("[Q-12] has a file with more or fewer bytes than stated", async () => {
     for (const size of [0, 2]) {
       expect(await throughGate(() => [file("a", "x", { size })])).toMatchObject({ code: "entry-size" });
     }
   });
 
-  it("[Q-12] a whole source with a path that no skill is known for, also where the file alone would be refused", async () => {
+  it("[Q-12] has a path that no skill can contain, also if the file alone would be refused", async () => {
     const deep = "d/".repeat(40);
     const odd = [
       `x//${deep}f`,
@@ -140,11 +140,11 @@ describe("what is not", () => {
     expect([...refused.keys()]).toEqual([`x/${deep}f`]);
   });
 
-  it("[Q-12] a name that is half a character", async () => {
+  it("[Q-12] has a name with half a character", async () => {
     expect(await throughGate(() => [file("a\ud800")])).toMatchObject({ code: "entry-encoding" });
   });
 
-  it("[Q-12] a file that is too large is not even read", async () => {
+  it("[Q-12] has a file that is too large, which is not even read", async () => {
     const read = () => {
       throw new Error("it was read");
     };
@@ -153,7 +153,7 @@ describe("what is not", () => {
     });
   });
 
-  it("[Q-12] anything in the place of what is there already, or through a link", async () => {
+  it("[Q-12] would replace existing files, or write through a link", async () => {
     const elsewhere = temporaryFolder({ file: "as it was" });
     const to = temporaryFolder({ there: "as it was" });
     symlinkSync(elsewhere, `${to}/link`);
@@ -165,7 +165,7 @@ describe("what is not", () => {
     expect(filesBelow(to)).toMatchObject({ there: "644 as it was" });
   });
 
-  it("[Q-12] says when the disk does not take it", async () => {
+  it("[Q-12] meets a full disk, which is reported", async () => {
     const to = `${temporaryFolder()}/gone`;
     await expect(extractEntries([file("a")], { to })).rejects.toMatchObject({
       code: "entry-unwritable",
@@ -176,7 +176,7 @@ describe("what is not", () => {
     await expect(extractEntries([file("a")], { to })).resolves.toMatchObject({ files: 1 });
   });
 
-  it("[Q-12] anything after it was called off", async () => {
+  it("[Q-12] was aborted", async () => {
     const stop = new AbortController();
     let given = 0;
     function* entries() {

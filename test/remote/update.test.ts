@@ -33,13 +33,13 @@ interface Scene {
   home: string;
   skillsDir: string;
   plan(files: Record<string, string>, more?: Partial<UpdateRequest>): Promise<UpdatePlan>;
-  /** Plans, and does it. */
+  /** Plans and applies an update. */
   update(files: Record<string, string>, more?: Partial<UpdateRequest>): Promise<UpdatePlan>;
-  /** The user edits a file; agrees to it or not. */
+  /** The user edits a file, and approves it or not. */
   edit(path: string, text: string, isAgreed?: boolean): void;
 }
 
-/** The skill `x` was added from its source, with these files. */
+/** Adds the skill `x` from its source, with these files. */
 async function scene(): Promise<Scene> {
   const root = realpathSync(temporaryFolder());
   const [home, skillsDir] = [root, join(root, "installed")];
@@ -101,7 +101,7 @@ const at = (index: number, text: string) => LINES.map((line, number) => (number 
 const NEWER = { ...FILES, "notes.md": `${at(0, "ONE")}\n`, "new.md": "new\n" };
 
 describe("an update", () => {
-  it("is none where the source has what came from it, edited here or not", async () => {
+  it("is empty if the source is unchanged, edited locally or not", async () => {
     const one = await scene();
     expect(await one.update(FILES)).toEqual({ is: "up-to-date", isChanged: false });
     one.edit("notes.md", "mine\n", true);
@@ -111,7 +111,7 @@ describe("an update", () => {
     expect(everything(one.folder)).toMatchObject({ "notes.md": "mine\n", "mine.md": "mine\n" });
   });
 
-  it("brings what is new, takes away what is gone, and tells the difference", async () => {
+  it("adds new files, removes deleted ones, and reports the difference", async () => {
     const one = await scene();
     const { "old.md": _, ...files } = NEWER;
     const done = await one.update(files);
@@ -128,32 +128,29 @@ describe("an update", () => {
   it.each([
     ["agreed to", true],
     ["not agreed to yet", false],
-  ])(
-    "keeps edits that were %s: in other lines, in other files, files that were added, and what was removed",
-    async (_, isAgreed) => {
-      const one = await scene();
-      rmSync(join(one.folder, "old.md"));
-      one.edit("mine/own.md", "mine\n");
-      one.edit("notes.md", `${at(6, "MINE")}\n`, isAgreed);
-      const done = await one.update(NEWER);
-      if (done.is !== "update") throw new Error(done.is);
-      expect(done.difference.kept).toEqual(["mine/own.md", "notes.md", "old.md"]);
-      const after = everything(one.folder);
-      expect(after["notes.md"]).toBe(
-        `${LINES.map((line, index) => (index === 0 ? "ONE" : index === 6 ? "MINE" : line)).join("\n")}\n`,
-      );
-      expect(after).toMatchObject({ "mine/own.md": "mine\n", "new.md": "new\n" });
-      expect(after["old.md"]).toBeUndefined();
-      const entry = lockIn(one.skillsDir)?.["x"];
-      expect(Object.keys(entry?.upstream?.files ?? {})).toEqual(["SKILL.md", "new.md", "notes.md", "old.md"]);
-      // What came is known still, so that the next one can tell apart too.
-      const again = await one.update({ ...NEWER, "new.md": "newer\n" });
-      expect(again.is).toBe("update");
-      expect(everything(one.folder)).toEqual({ ...after, "new.md": "newer\n" });
-    },
-  );
+  ])("keeps edits that were %s: in other lines, in other files, added files, and removed ones", async (_, isAgreed) => {
+    const one = await scene();
+    rmSync(join(one.folder, "old.md"));
+    one.edit("mine/own.md", "mine\n");
+    one.edit("notes.md", `${at(6, "MINE")}\n`, isAgreed);
+    const done = await one.update(NEWER);
+    if (done.is !== "update") throw new Error(done.is);
+    expect(done.difference.kept).toEqual(["mine/own.md", "notes.md", "old.md"]);
+    const after = everything(one.folder);
+    expect(after["notes.md"]).toBe(
+      `${LINES.map((line, index) => (index === 0 ? "ONE" : index === 6 ? "MINE" : line)).join("\n")}\n`,
+    );
+    expect(after).toMatchObject({ "mine/own.md": "mine\n", "new.md": "new\n" });
+    expect(after["old.md"]).toBeUndefined();
+    const entry = lockIn(one.skillsDir)?.["x"];
+    expect(Object.keys(entry?.upstream?.files ?? {})).toEqual(["SKILL.md", "new.md", "notes.md", "old.md"]);
+    // The base is still known, so that the next update can distinguish sides too.
+    const again = await one.update({ ...NEWER, "new.md": "newer\n" });
+    expect(again.is).toBe("update");
+    expect(everything(one.folder)).toEqual({ ...after, "new.md": "newer\n" });
+  });
 
-  it("keeps who may read what the user added, and what may be run", async () => {
+  it("keeps read permissions of files that the user added, and execute bits", async () => {
     const one = await scene();
     one.edit("secret.txt", "mine");
     one.edit("run.sh", "mine");
@@ -165,7 +162,7 @@ describe("an update", () => {
     expect(lockIn(one.skillsDir)?.["x"]?.files["run.sh"]?.mode).toBe("755");
   });
 
-  it.each([true, false])("changes nothing over a conflict, agreed to: %s", async (isAgreed) => {
+  it.each([true, false])("changes nothing on a conflict, approved: %s", async (isAgreed) => {
     const one = await scene();
     one.edit("notes.md", `${at(0, "MINE")}\n`, isAgreed);
     const before = everything(one.skillsDir);
@@ -174,7 +171,7 @@ describe("an update", () => {
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("lets the user's stand where they say so, and theirs with what the user had given back", async () => {
+  it("keeps the user's side on request, or the remote one with a copy of the user's", async () => {
     for (const conflicts of ["mine", "theirs"] as const) {
       const one = await scene();
       one.edit("notes.md", `${at(0, "MINE")}\n`);
@@ -191,7 +188,7 @@ describe("an update", () => {
     }
   });
 
-  it("takes what both changed for a conflict when what came first is not known any more", async () => {
+  it("treats changes of both sides as a conflict when the base is unknown", async () => {
     const one = await scene();
     one.edit("notes.md", `${at(6, "MINE")}\n`);
     rmSync(join(one.home, "originals"), { recursive: true });
@@ -204,7 +201,7 @@ describe("an update", () => {
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("shows all of it as new where what was agreed to is not known, and somebody has changed it since", async () => {
+  it("shows everything as new when the approved version is unknown, and it was edited since", async () => {
     const one = await scene();
     one.edit("notes.md", "EVIL\n");
     rmSync(join(one.home, "originals"), { recursive: true });
@@ -214,14 +211,14 @@ describe("an update", () => {
     expect([...done.difference.after.keys()]).toContain("notes.md");
   });
 
-  it("of a skill whose folder is gone brings it back", async () => {
+  it("of a skill whose folder is gone restores it", async () => {
     const one = await scene();
     rmSync(one.folder, { recursive: true });
     expect((await one.update(FILES)).is).toBe("update");
     expect(everything(one.folder)).toEqual(FILES);
   });
 
-  it("is refused when what comes of both edits is no skill of that name, and nothing changes", async () => {
+  it("is refused when the merge is not a skill of that name, and nothing changes", async () => {
     const one = await scene();
     one.edit("SKILL.md", FILES["SKILL.md"].replace("description: Does x. Use when asked for x.\n", ""));
     const before = everything(one.skillsDir);
@@ -241,7 +238,7 @@ describe("an update", () => {
         writeFileSync(folder, "mine");
       },
     ],
-  ])("is refused over what cannot be kept: %s", async (_, put) => {
+  ])("is refused for files that cannot be kept: %s", async (_, put) => {
     const one = await scene();
     put(one.folder);
     const before = everything(one.skillsDir);
@@ -251,7 +248,7 @@ describe("an update", () => {
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("is refused over a link in the place of its folder, which stays", async () => {
+  it("is refused over a link in place of its folder, which stays", async () => {
     const one = await scene();
     renameSync(one.folder, join(one.home, "moved"));
     symlinkSync(join(one.home, "moved"), one.folder);
@@ -260,7 +257,7 @@ describe("an update", () => {
     expect(everything(join(one.home, "moved"))).toEqual(before);
   });
 
-  it("is refused when somebody edits it between the plan and the move, and the edit stays", async () => {
+  it("is refused when an edit happens between plan and move, and the edit stays", async () => {
     const one = await scene();
     const planned = await one.plan(NEWER);
     if (planned.is !== "update") throw new Error(planned.is);
@@ -273,7 +270,7 @@ describe("an update", () => {
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("goes on with bits that no file should have, which it does not keep", async () => {
+  it("continues after modes that no file should have, which it does not keep", async () => {
     const one = await scene();
     one.edit("own.md", "mine\n");
     chmodSync(join(one.folder, "own.md"), 0o4666);
@@ -282,7 +279,7 @@ describe("an update", () => {
     expect(everything(one.folder)["own.md"]).toBe("mine\n");
   });
 
-  it("follows another ref from then on, also where that has the same files, and keeps edits", async () => {
+  it("follows another ref from then on, also one with the same files, and keeps edits", async () => {
     const one = await scene();
     one.edit("own.md", "mine\n");
     const done = await one.update(FILES, { provenance: { source: "/source", ref: "v2", commit: "9" } });
@@ -291,7 +288,7 @@ describe("an update", () => {
     expect(everything(one.folder)).toEqual({ ...FILES, "own.md": "mine\n" });
   });
 
-  it("writes nothing while it plans, but into a folder of ours", async () => {
+  it("writes only into a temporary folder while it plans", async () => {
     const one = await scene();
     one.edit("own.md", "mine\n");
     const before = everything(one.skillsDir);
@@ -301,7 +298,7 @@ describe("an update", () => {
 });
 
 describe("reading a tree", () => {
-  it("takes every file, dot files and node_modules too, and says what is none", () => {
+  it("includes every file, dot files and node_modules too, and reports other types", () => {
     const folder = temporaryFolder({ "a/.b": "1", "node_modules/x/y": "2" });
     expect([...readTree(folder).keys()].sort()).toEqual(["a/.b", "node_modules/x/y"]);
     mkdirSync(join(folder, "empty"));

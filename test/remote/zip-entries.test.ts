@@ -11,7 +11,7 @@ import { unicodeName, zipOf } from "../support/archives.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { filesBelow, gitArchive, HELLO, type Passed, refuses, TREE, throughGate, zip } from "../support/gate.ts";
 
-describe("zips that can be read in two ways", () => {
+describe("ambiguous zip files", () => {
   const two = [HELLO, { name: "b", data: "x" }];
   const evil = zipOf([{ name: "evil", data: "x" }]);
   refuses([
@@ -110,7 +110,7 @@ describe("zips that can be read in two ways", () => {
   ]);
 });
 
-/** By path: what each holds, and whether it can be run. */
+/** By path: the content, and the execute bit. */
 function contents(archive: Buffer): Record<string, string> {
   const found: Record<string, string> = {};
   for (const { path, kind, mode, target, read } of readZip(archive)) {
@@ -120,15 +120,15 @@ function contents(archive: Buffer): Record<string, string> {
   return found;
 }
 
-test("[Q-12] what cannot be is refused before anything is read", () => {
+test("[Q-12] impossible entries are refused before anything is read", () => {
   const sizes = { size: 3, packed: 5 };
   const link = { name: "l", data: "a".repeat(5000), mode: 0o120777 };
   expect(() => readZip(zipOf([{ ...HELLO, method: 0, local: sizes, listed: sizes }]))).toThrow("has two sizes");
   expect(() => readZip(zipOf([link]))).toThrow("more than 4096 bytes");
 });
 
-describe("zips that are right", () => {
-  it("[S-33] are read whether sums stand before the data or behind it", () => {
+describe("valid zip files", () => {
+  it("[S-33] are read whether sums are before the data or after it", () => {
     const entries = [
       { ...HELLO, descriptor: "marked" as const },
       { name: "b", data: "stored", method: 0, descriptor: "plain" as const },
@@ -137,7 +137,7 @@ describe("zips that are right", () => {
     expect(contents(zipOf(entries))).toEqual({ "SKILL.md": "- hello", b: "- stored", c: "- plain" });
   });
 
-  it("[S-33] are read with folders, links, what can be run, a comment, and a list in another order", () => {
+  it("[S-33] are read with folders, links, execute bits, a comment, and a list in another order", () => {
     const archive = zipOf(
       [
         { name: "d/", data: "" },
@@ -162,11 +162,11 @@ describe("zips that are right", () => {
     expect(contents(zipOf([]))).toEqual({});
   });
 
-  it("[S-33] are read when they hold a zip as it is, with an end of its own near theirs", () => {
+  it("[S-33] are read when they contain an uncompressed zip, with its own end record near theirs", () => {
     expect(Object.keys(contents(zipOf([{ name: "a.docx", data: zipOf([HELLO]), method: 0 }])))).toEqual(["a.docx"]);
   });
 
-  it("[S-33] that skillet exports come out as they went in", async () => {
+  it("[S-33] exported by skillet have the original content", async () => {
     const files = new Map(
       Object.entries({
         "x/SKILL.md": { bytes: Buffer.from(skillText("x")), executable: false },
@@ -181,7 +181,7 @@ describe("zips that are right", () => {
     }
   });
 
-  it.skipIf(!existsSync("/usr/bin/zip"))("[S-33] that `zip` packs come out as they went in", async () => {
+  it.skipIf(!existsSync("/usr/bin/zip"))("[S-33] packed by `zip` have the original content", async () => {
     const from = temporaryFolder(TREE);
     chmodSync(`${from}/scripts/run.sh`, 0o755);
     execFileSync("/usr/bin/zip", ["-q", "-r", `${from}/../${basename(from)}.zip`, "."], { cwd: from });
@@ -191,7 +191,7 @@ describe("zips that are right", () => {
     expect(filesBelow(to)).toEqual(filesBelow(from));
   });
 
-  it("[S-33] that `git archive` packs come out as they went in", async () => {
+  it("[S-33] packed by `git archive` have the original content", async () => {
     const from = temporaryFolder(TREE);
     chmodSync(`${from}/scripts/run.sh`, 0o755);
     const archive = gitArchive(from, "zip");

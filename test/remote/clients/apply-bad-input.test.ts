@@ -26,7 +26,7 @@ import { everything, ordinaryFolder, thrownBy } from "./scene.ts";
 
 const FILES = { "SKILL.md": skillText("bad") };
 
-/** The skill `first` can be put there, and `bad` cannot; nothing may be left of either. */
+/** The skill `first` can be written, and `bad` cannot; nothing may remain of either. */
 function failing(folder: string, skillsDir = join(temporaryFolder(), "skills")): SkillInstallationError {
   const before = existsSync(skillsDir) && readdirSync(skillsDir);
   const error = thrownBy(() => applyFolderChange({ ...both(skillsDir, { folder }), isDurable: false }));
@@ -45,7 +45,7 @@ function both(skillsDir: string, bad: Partial<FolderItem>): FolderChange {
   return { skillsDir, items: put, isDurable: true };
 }
 
-/** A disk that is full: a small one of that process's own where it may have one, and else a limit on the size of files. */
+/** A full disk: a small one of that process if possible, otherwise a limit on the size of files. */
 const FULL = smallDisk();
 
 function smallDisk(): { title: string; why: string; wrap(place: string): string[] } {
@@ -59,7 +59,7 @@ function smallDisk(): { title: string; why: string; wrap(place: string): string[
   return { title: "a limit on the size of files", why: "file too large", wrap: () => ["sh", "-c", limit, "sh"] };
 }
 
-describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
+describe("[N-19] an apply that cannot copy a folder leaves nothing", () => {
   it("[Q-12] is written to no other folder that a link above leads to meanwhile", async () => {
     const root = temporaryFolder({ "w/.claude/skills/own.txt": "", "outside/skills/other.txt": "" });
     const skillsDir = join(root, "w/.claude/skills");
@@ -76,11 +76,11 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     expect(readdirSync(join(root, "w/.claude.away/skills"))).toEqual(["own.txt"]);
   });
 
-  it("of a folder that is not there any more", () => {
+  it("for a missing folder", () => {
     expect(failing("/nowhere/at/all").message).toContain("its folder cannot be read: it does not exist");
   });
 
-  it("of a folder that is taken away while it is copied", () => {
+  it("for a folder that is deleted during the copy", () => {
     const folder = temporaryFolder({ ...FILES, "a.txt": "a", "docs/b.txt": "b" });
     const skillsDir = temporaryFolder();
     const omit = (): boolean => {
@@ -92,22 +92,22 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     expect(readdirSync(skillsDir)).toEqual([]);
   });
 
-  it("of a file in the place of a folder", () => {
+  it("for a file in place of a folder", () => {
     expect(failing(join(temporaryFolder(FILES), "SKILL.md")).message).toContain("not a directory");
   });
 
-  it("of a folder without a SKILL.md", () => {
+  it("for a folder without a SKILL.md", () => {
     expect(failing(temporaryFolder({ "a.txt": "a" })).message).toContain("its folder holds no SKILL.md");
   });
 
-  it("of links without end", () => {
+  it("for endless links", () => {
     const folder = temporaryFolder(FILES);
     symlinkSync("b", join(folder, "a"));
     symlinkSync("a", join(folder, "b"));
     expect(failing(folder).message).toMatch(/"[ab]" cannot be read: it is an endless chain of links/);
   });
 
-  it("of a link to a folder that it is in", () => {
+  it("for a link to a parent folder", () => {
     const folder = temporaryFolder({ ...FILES, "docs/a.txt": "a" });
     symlinkSync("..", join(folder, "docs", "up"));
     expect(failing(folder).message).toContain(
@@ -115,7 +115,7 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     );
   });
 
-  it("of links that make many ways out of few folders", () => {
+  it("for links that make many paths from few folders", () => {
     const folder = temporaryFolder(FILES);
     for (let level = 0; level < 12; level++) {
       mkdirSync(join(folder, `level${level}`));
@@ -125,13 +125,13 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     expect(failing(folder).message).toContain("holds more than 2000 folders");
   });
 
-  it("of a link that leads nowhere", () => {
+  it("for a dangling link", () => {
     const folder = temporaryFolder(FILES);
     symlinkSync("nowhere", join(folder, "a"));
     expect(failing(folder).message).toContain('"a" cannot be read: it does not exist, or is a broken link');
   });
 
-  it.runIf(process.platform !== "win32")("of a pipe, a socket or a device", async () => {
+  it.runIf(process.platform !== "win32")("for a pipe, a socket or a device", async () => {
     const withPipe = temporaryFolder(FILES);
     makePipe(join(withPipe, "pipe"));
     expect(failing(withPipe).message).toContain('"pipe" is a pipe, a socket or a device, not a file');
@@ -145,7 +145,7 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     expect(failing(withDevice).message).toContain('"zero" is a pipe');
   });
 
-  it("of a file or a folder that cannot be read", async () => {
+  it("for an unreadable file or folder", async () => {
     for (const secret of ["secret.txt", "docs"]) {
       const place = temporaryFolder();
       chmodSync(place, 0o755);
@@ -165,7 +165,7 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     }
   });
 
-  it("of more than 10,000 files, and puts 10,000 there", () => {
+  it("for more than 10,000 files, and writes 10,000", () => {
     const files = Object.fromEntries(Array.from({ length: 9999 }, (_, number) => [`d${number % 50}/f${number}`, ""]));
     const folder = temporaryFolder({ ...FILES, ...files });
     const skillsDir = temporaryFolder();
@@ -177,13 +177,13 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     expect(failing(folder).message).toContain("its folder holds more than 10000 files");
   });
 
-  it("of more than 512 MiB", () => {
+  it("for more than 512 MiB", () => {
     const folder = temporaryFolder({ ...FILES, large: "" });
     truncateSync(join(folder, "large"), 512 * 1024 * 1024);
     expect(failing(folder).message).toContain("its folder holds more than 512 MiB");
   });
 
-  it("of folders more than 32 deep, and puts 32 there", () => {
+  it("for folders more than 32 levels deep, and writes 32 levels", () => {
     const deep = (count: number) => temporaryFolder({ ...FILES, [`${"d/".repeat(count)}a.txt`]: "a" });
     const skillsDir = temporaryFolder();
     applyFolderChange({ ...both(skillsDir, { folder: deep(32) }), isDurable: false });
@@ -191,7 +191,7 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     expect(failing(deep(33)).message).toContain("is more than 32 folders deep");
   });
 
-  it("of a folder that holds the folder of skills", () => {
+  it("for a folder that contains the skills folder", () => {
     const folder = temporaryFolder({ ...FILES, "x/skills/.keep": "" });
     expect(failing(folder, join(folder, "x/skills")).message).toContain(
       "its folder contains the folder that it would be copied into",
@@ -203,8 +203,8 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
   });
 });
 
-describe("[N-19] an apply where nothing can be put leaves nothing", () => {
-  it("in a folder that cannot be written to", async () => {
+describe("[N-19] an apply without a usable target leaves nothing", () => {
+  it("in a read-only folder", async () => {
     const place = temporaryFolder({ "skills/.keep": "" });
     const folders = [place, join(place, "skills")];
     for (const folder of folders) chmodSync(folder, 0o555);
@@ -219,7 +219,7 @@ describe("[N-19] an apply where nothing can be put leaves nothing", () => {
     expect(readdirSync(place)).toEqual(["skills"]);
   });
 
-  it.runIf(process.platform === "linux")(`on a disk that is full (${FULL.title})`, async () => {
+  it.runIf(process.platform === "linux")(`on a full disk (${FULL.title})`, async () => {
     const place = temporaryFolder();
     const folder = temporaryFolder({ ...FILES, "large.bin": new Uint8Array(300_000).fill(1) });
     const application = both(join(place, "skills"), { folder });
@@ -228,7 +228,7 @@ describe("[N-19] an apply where nothing can be put leaves nothing", () => {
     expect(left).toEqual([]);
   });
 
-  it("in what is no folder", () => {
+  it("in a path that is not a folder", () => {
     const folder = temporaryFolder({ file: "x" });
     for (const skillsDir of [join(folder, "file"), join(folder, "file/skills")]) {
       const put: FolderItem[] = [{ name: "a", source: "inline", skillMd: "x" }];

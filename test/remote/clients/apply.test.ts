@@ -23,7 +23,7 @@ import { sampleRows } from "../../support/sample-steps.ts";
 import { applying } from "./applying.ts";
 import { everything, ordinaryFolder, thrownBy } from "./scene.ts";
 
-/** Three folders of skills stand there; what is applied replaces one, takes one away, adds two, and leaves one. */
+/** Starts with three skill folders: the plan replaces one, removes one, adds two, and leaves one. */
 function scene(folder = temporaryFolder()): { skillsDir: string; application: FolderChange } {
   const skillsDir = join(folder, "skills");
   writeFiles(folder, {
@@ -48,7 +48,7 @@ function scene(folder = temporaryFolder()): { skillsDir: string; application: Fo
 }
 
 describe("apply", () => {
-  it("[N-10] writes skills from code, copies folders whole, and gives the paths in order", () => {
+  it("[N-10] writes skills from code, copies folders entirely, and returns the paths in order", () => {
     const { skillsDir, application } = scene();
     expect(applyFolderChange(application)).toEqual(
       ["written", "replaced", "second"].map((name) => join(skillsDir, name)),
@@ -64,7 +64,7 @@ describe("apply", () => {
     expect(readdirSync(skillsDir).sort()).toEqual(["kept", "replaced", "second", "written"]);
   });
 
-  it("does the same when it is to survive a power cut, with few files and with many", () => {
+  it("has the same result in the durable mode, with few files and with many", () => {
     const { skillsDir, application } = scene();
     const many = Object.fromEntries(Array.from({ length: 150 }, (_, number) => [`f${number}.txt`, String(number)]));
     const folder = temporaryFolder({ "SKILL.md": skillText("many"), ...many });
@@ -74,7 +74,7 @@ describe("apply", () => {
     expect(readdirSync(join(skillsDir, "many"))).toHaveLength(151);
   });
 
-  it("[N-10] lets the text of a skill take the place of the SKILL.md of its folder, in any spelling", () => {
+  it("[N-10] replaces the SKILL.md of a skill's folder, in any case of letters, with its text", () => {
     const folder = temporaryFolder({ "skill.md": "old", "docs/skill.md": "stays" });
     const skillsDir = temporaryFolder();
     applyFolderChange({
@@ -85,7 +85,7 @@ describe("apply", () => {
     expect(everything(skillsDir)).toEqual({ "a/SKILL.md": skillText("a"), "a/docs/skill.md": "stays" });
   });
 
-  it("[N-19] leaves everything as it was when the last of many cannot be put there", () => {
+  it("[N-19] leaves everything unchanged when the last of many skills cannot be written", () => {
     const { skillsDir, application } = scene();
     const before = everything(skillsDir);
     const gone = { name: "gone", source: "ref", folder: join(skillsDir, "nowhere") } as const;
@@ -100,10 +100,10 @@ describe("apply", () => {
     expect(readdirSync(skillsDir).sort()).toEqual(["kept", "removed", "replaced"]);
   });
 
-  it("[N-19] takes back what was moved already when a later move fails", () => {
+  it("[N-19] reverts earlier moves when a later one fails", () => {
     const { skillsDir, application } = scene();
     const before = everything(skillsDir);
-    // Somebody puts a file in the place of the last one, after all was looked at.
+    // Another process puts a file in place of the last one, after all checks.
     const omit = (): boolean => {
       writeFileSync(join(skillsDir, "second"), "theirs");
       return false;
@@ -114,7 +114,7 @@ describe("apply", () => {
     expect(everything(skillsDir)).toEqual({ ...before, second: "theirs" });
   });
 
-  it("[N-19] takes away the folder of skills again that it made for nothing", () => {
+  it("[N-19] removes the skills folder again if it was created in vain", () => {
     const folder = temporaryFolder();
     const put = [{ name: "a", source: "ref", folder: join(folder, "nowhere") }] as const;
     thrownBy(() => applyFolderChange({ skillsDir: join(folder, "x/y/skills"), items: put, isDurable: false }));
@@ -129,7 +129,7 @@ describe("apply", () => {
     ],
     ["a file", (path: string) => writeFileSync(path, "theirs"), "something that is not a folder"],
     ["a link", (path: string) => symlinkSync(temporaryFolder(), path), "a link called"],
-  ] as const)("[Q-12] changes nothing when %s stands in the way", ([, stand, why]) => {
+  ] as const)("[Q-12] changes nothing when %s is in the way", ([, stand, why]) => {
     const { skillsDir, application } = scene();
     stand(join(skillsDir, "written"));
     const before = everything(skillsDir);
@@ -143,7 +143,7 @@ describe("apply", () => {
     expect(everything(skillsDir)).toEqual(before);
   });
 
-  it("[Q-12] follows no link in the place of a skill that may be replaced or is to go", () => {
+  it("[Q-12] follows no link in place of a skill that is replaced or removed", () => {
     const elsewhere = temporaryFolder({ "SKILL.md": "theirs" });
     for (const change of [
       { items: [{ name: "a", source: "inline", skillMd: "x" } as const], replaceable: ["a"] },
@@ -160,7 +160,7 @@ describe("apply", () => {
   });
 
   it.for(["..", ".", "", "../out", "a/b", "a\\b", "/etc", ".hidden", "con", "NUL.txt", "a\0b", "a\nb", "__proto__"])(
-    "[Q-12] takes no folder's name for a skill that could lead elsewhere: %j",
+    "[Q-12] accepts no folder name for a skill that leads outside: %j",
     (name) => {
       const folder = temporaryFolder();
       const skillsDir = join(folder, "skills");
@@ -175,7 +175,7 @@ describe("apply", () => {
     },
   );
 
-  it("refuses two skills of one name", () => {
+  it("refuses two skills with the same name", () => {
     const item = { name: "a", source: "inline", skillMd: "x" } as const;
     const skillsDir = temporaryFolder();
     expect(thrownBy(() => applyFolderChange({ skillsDir, items: [item, item], isDurable: false })).message).toMatch(
@@ -183,7 +183,7 @@ describe("apply", () => {
     );
   });
 
-  it("[Q-12] takes a link to a folder of skills for that folder", () => {
+  it("[Q-12] follows a link to a skills folder", () => {
     const { skillsDir, application } = scene();
     const link = join(temporaryFolder(), "skills");
     symlinkSync(skillsDir, link);
@@ -192,7 +192,7 @@ describe("apply", () => {
   });
 
   it.runIf(process.platform === "linux")(
-    "[Q-12] writes nothing elsewhere when a link is put in the place of what it writes into",
+    "[Q-12] writes nothing outside when a link replaces the folder that it writes into",
     () => {
       const { skillsDir, application } = scene();
       const elsewhere = temporaryFolder();
@@ -212,14 +212,14 @@ describe("apply", () => {
     },
   );
 
-  it("takes what is gone already for removed", () => {
+  it("counts a missing folder as removed", () => {
     const skillsDir = temporaryFolder();
     expect(applyFolderChange({ skillsDir, items: [], remove: ["a"], isDurable: false })).toEqual([]);
   });
 });
 
-describe("an apply for reading alone", () => {
-  it("takes the bits to write from files and folders, and can be replaced and removed by who is not root", async () => {
+describe("a read-only apply", () => {
+  it("removes write permission from files and folders, which an ordinary user can replace and remove", async () => {
     const folder = ordinaryFolder();
     const { skillsDir, application } = scene(folder);
     ordinaryFolder(folder);
@@ -247,7 +247,7 @@ describe("an apply whose process is killed", () => {
     { call: "rmSync", count: 1, isNew: true },
   ] as const;
 
-  it("[N-19] is wholly taken back, or wholly done, at whatever step", async () => {
+  it("[N-19] is completely reverted, or completely done, at every step", async () => {
     const outcomes = await Promise.all(
       sampleRows(KILLS, 5).map(async ({ call, count, isNew }) => {
         const { skillsDir, application } = scene();
@@ -266,14 +266,14 @@ describe("an apply whose process is killed", () => {
     }
   });
 
-  it("[N-19] is mended by the next one", async () => {
+  it("[N-19] is repaired by the next one", async () => {
     const { skillsDir, application } = scene();
     expect((await applying({ application, killBefore: { call: "renameSync", count: 4 } })).signal).toBe("SIGKILL");
     applyFolderChange(application);
     expect(everything(skillsDir)).toEqual(everything(newScene()));
   });
 
-  it("[N-19] knows what it put there again also when the disk has another number since", async () => {
+  it("[N-19] recognizes its files also when the disk has another number since", async () => {
     const { skillsDir, application } = scene();
     await applying({ application, killBefore: { call: "renameSync", count: 5 } });
     const [staging = ""] = readdirSync(skillsDir).filter((name) => name.startsWith(".skillet-"));
@@ -282,7 +282,7 @@ describe("an apply whose process is killed", () => {
     for (const mark of Object.values<string>(put)) expect(mark.split(":")).not.toContain(String(dev));
   });
 
-  it("keeps the bits of a folder for reading alone that came back", async () => {
+  it("keeps the permissions of a read-only folder that was restored", async () => {
     const { skillsDir, application } = scene();
     chmodSync(join(skillsDir, "replaced"), 0o555);
     await applying({ application, killBefore: { call: "renameSync", count: 5 } });
@@ -291,7 +291,7 @@ describe("an apply whose process is killed", () => {
     chmodSync(join(skillsDir, "replaced"), 0o755);
   });
 
-  it("leaves what somebody put there since, and keeps what was there before", async () => {
+  it("keeps files that were added since, and restores the former ones", async () => {
     const { skillsDir, application } = scene();
     await applying({ application, killBefore: { call: "renameSync", count: 3 } });
     writeFiles(skillsDir, { "removed/SKILL.md": "theirs" });
@@ -302,13 +302,13 @@ describe("an apply whose process is killed", () => {
     expect(readFileSync(join(skillsDir, "replaced/old.txt"), "utf8")).toBe("old");
   });
 
-  it("[Q-08] keeps the permissions of a folder called constructor where the journal is gone", () => {
+  it("[Q-08] keeps the permissions of a folder called constructor when the journal is gone", () => {
     const skillsDir = temporaryFolder({ [`.skillet-${randomUUID()}/old/constructor/SKILL.md`]: "theirs" });
     recoverFolder(skillsDir);
     expect(statSync(join(skillsDir, "constructor")).mode & 0o700).toBe(0o700);
   });
 
-  it("is not looked for behind links, nor in folders that only look like it", () => {
+  it("is not searched behind links, nor in similar folders", () => {
     const [one, two] = [randomUUID(), randomUUID()].sort();
     const skillsDir = temporaryFolder({ ".skillet-backup/a": "theirs", [`.skillet-${two}`]: "theirs" });
     const elsewhere = temporaryFolder({ "old/a/SKILL.md": "theirs" });
@@ -318,7 +318,7 @@ describe("an apply whose process is killed", () => {
     expect(everything(elsewhere)).toEqual({ "old/a/SKILL.md": "theirs" });
   });
 
-  it("[Q-12] brings nothing back from behind links in a folder that somebody named as ours are", () => {
+  it("[Q-12] restores nothing from behind links in a folder with a name like its own", () => {
     const name = `.skillet-${randomUUID()}`;
     const skillsDir = temporaryFolder({ [`${name}/readme`]: "A workspace can come with it." });
     const elsewhere = temporaryFolder({ id_rsa: "theirs" });
@@ -335,8 +335,8 @@ describe("an apply whose process is killed", () => {
   }
 });
 
-describe("two applies at once", () => {
-  it("wait for each other, and both are there whole", async () => {
+describe("two concurrent applies", () => {
+  it("wait for each other, and both are complete", async () => {
     const skillsDir = join(temporaryFolder(), "skills");
     const writer = (by: string): FolderChange => ({
       skillsDir,
@@ -357,7 +357,7 @@ describe("two applies at once", () => {
     expect(readdirSync(skillsDir).sort()).toEqual(["a", "b", "c", "one", "three", "two"]);
   });
 
-  it("are an error for the second when skills of one name come from both", async () => {
+  it("are an error for the second when both have a skill with the same name", async () => {
     const skillsDir = join(temporaryFolder(), "skills");
     mkdirSync(skillsDir);
     const application: FolderChange = {

@@ -1,6 +1,6 @@
 /**
- * Applies in a process of its own: one that is killed in between, is another user, or runs beside others. `node applying.ts ORDERS` prints
- * what came of it as JSON. It is never imported by what it runs; a test starts it with `applying()`.
+ * Applies in a separate process: one that is killed in between, is another user, or runs concurrently. `node applying.ts ORDERS` prints
+ * the outcome as JSON. It is never imported by what it runs; a test starts it with `applying()`.
  */
 
 import fs from "node:fs";
@@ -16,16 +16,16 @@ import { ownProcess, type Starting } from "../../support/own-process.ts";
 interface Orders {
   application?: FolderChange;
   mend?: string;
-  /** Kills itself right before this call, counted from 1, of this function of the file system. */
+  /** Kills itself right before this call, counted from 1, of this file system function. */
   killBefore?: { call: "renameSync" | "chmodSync" | "rmSync"; count: number };
-  /** Puts a link in the place of a folder once the real path of the folder of skills is known. */
+  /** Replaces a folder with a link once the real path of the skills folder is known. */
   swapAfterPath?: { place: string; target: string };
 }
 
 export interface Outcome {
   paths?: string[];
   error?: Pick<SkillInstallationError, "name" | "message" | "skillName" | "skillsDir" | "source"> & { cause: string };
-  /** What is in the folder of skills afterwards. */
+  /** The content of the skills folder afterwards. */
   left?: string[];
   signal: string | null;
 }
@@ -47,7 +47,7 @@ function carryOut({ application, mend: mended, killBefore, swapAfterPath }: Orde
   }
 }
 
-/** The calls do what they do; only the process ends, as by `kill -9`. */
+/** The calls work normally; only the process ends, as by `kill -9`. */
 function killAt({ call, count }: NonNullable<Orders["killBefore"]>): void {
   const real = fs[call] as (...args: unknown[]) => void;
   let left = count;

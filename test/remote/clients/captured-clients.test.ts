@@ -10,16 +10,16 @@ import { skillet } from "../../support/command.ts";
 import { discoverIn } from "../../support/discover.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 
-/** What `npm run test:clients -- --record` kept of the requests that real clients sent to a model. */
+/** Requests of real clients to a model, recorded by `npm run test:clients -- --record`. */
 interface Captured {
   client: ClientId;
   version: string;
-  /** Which canary skills were in the first request, by the folder that they were in. */
+  /** The canary skills in the first request, by their folder. */
   folders: Record<string, boolean>;
-  /** Skills as they were exported, and the lines of the request about them. */
+  /** Exported skills, and the lines of the request about them. */
   exported: Record<string, { description: string; more: string }>;
   listing: string[];
-  /** A prompt, and the part of the request that has the hook's text. */
+  /** A prompt, and the part of the request with the hook's text. */
   hook: { prompt: string; skill: string; part: string };
 }
 
@@ -46,17 +46,17 @@ function plain(text: string): string {
 }
 
 describe.each(captured)("a request that %s sent to its model", (id, request) => {
-  it("[A-01] has the skills of the folders that the table says it reads, and of no others", () => {
+  it("[A-01] has the skills of the folders that the table lists, and of no others", () => {
     for (const [canary, isRead] of Object.entries(request.folders)) {
       const [, level = "", owner = "", index = ""] =
         /^canary-(user|start|above|root)-([a-z]+)-(\d)$/.exec(canary) ?? [];
-      if (level === "") continue; // Plugins and the like, which no row of the table is about.
+      if (level === "") continue; // Plugins and others without a row in the table.
       const readers = findReadingClients(owner as ClientId, level === "user" ? "user" : "project") as string[];
       const folders = getSkillClient(owner as ClientId)[level === "user" ? "user" : "project"];
       expect(folders.length, canary).toBeGreaterThan(Number(index));
       // Gemini CLI reads a project's folders where it starts, and none above.
       const isAbove = id === "gemini" && (level === "above" || level === "root");
-      // The further folder in Cursor's row is its own alone.
+      // The additional folder in Cursor's row is its own alone.
       const isCursors = owner === "cursor" && index !== "0" && id !== "cursor";
       expect(isRead, `${id}: ${canary}`).toBe(readers.includes(id) && !isAbove && !isCursors);
     }
@@ -76,7 +76,7 @@ describe.each(captured)("a request that %s sent to its model", (id, request) => 
       `---\nname: ${name}\ndescription: ${description}\n${more}\n---\n\nRun $SKILL_DIR/x.sh.\n`,
     ]);
     const { catalog } = await discoverIn(Object.fromEntries(files));
-    // To its end: a description that lost its last sentence is the beginning of the whole one.
+    // To its end: a description that lost its last sentence is a prefix of the whole one.
     const lines = request.listing.map((line) => plain(line).replace(/<\/description>$| \(file: [^)]*\)$/, ""));
     for (const name of Object.keys(request.exported)) {
       const skill = catalog.get(name) as Skill;
@@ -93,7 +93,7 @@ describe.each(captured)("a request that %s sent to its model", (id, request) => 
     }
   });
 
-  it("[A-07] has the text that the prompt hook gives now", async () => {
+  it("[A-07] has the text that the prompt hook returns now", async () => {
     const { corpusFiles } = await import(join(ROOT, "tools", "clients", "corpus", "skills.mjs"));
     const files = Object.entries<string>(corpusFiles()).map(([path, text]) => [`home/.skillet/skills/${path}`, text]);
     const root = temporaryFolder({ ...Object.fromEntries(files), "work/readme": "", "none/readme": "" });
@@ -112,7 +112,7 @@ describe.each(captured)("a request that %s sent to its model", (id, request) => 
 });
 
 describe("the captured requests", () => {
-  it("are of the five clients that can be run", () => {
+  it("are of the five clients that can be tested", () => {
     expect(captured.map(([id]) => id).sort()).toEqual(["claude", "codex", "copilot", "gemini", "opencode"]);
     expect(existsSync(join(ROOT, "tools", "clients", "package.json"))).toBe(true);
     const { dependencies } = JSON.parse(readFileSync(join(ROOT, "tools", "clients", "package.json"), "utf8"));

@@ -16,7 +16,7 @@ const folders = (env: ClientEnvironment["env"] = {}) =>
   );
 
 describe("the table of native clients", () => {
-  it("knows where each client looks for skills", () => {
+  it("knows the skill folders of each client", () => {
     expect(folders()).toEqual({
       claude: ["/home/ada/.claude/skills", "/srv/app/.claude/skills"],
       codex: ["/home/ada/.codex/skills", "/srv/app/.codex/skills"],
@@ -40,12 +40,12 @@ describe("the table of native clients", () => {
     expect(folders({ [variable]: "" }), "an empty one says nothing").toEqual(folders());
   });
 
-  it("gives an absolute path also where a variable has none", () => {
+  it("has an absolute path even for an empty variable", () => {
     const [user] = folders({ CODEX_HOME: "config" })["codex"] ?? [];
     expect(user).toBe(join("/srv/app", "config", "skills"));
   });
 
-  it("says the same in the documentation", () => {
+  it("matches the documentation", () => {
     const page = readFileSync(join(import.meta.dirname, "../../../docs/export.md"), "utf8");
     for (const [name, { keys }] of Object.entries(NATIVE_CLIENTS)) {
       const [user = "", project = ""] = folders()[name] ?? [];
@@ -59,7 +59,7 @@ describe("the table of native clients", () => {
     }
   });
 
-  it("knows whose folders a client reads too, and says so in the documentation", () => {
+  it("knows the folders of other clients that a client reads, as documented", () => {
     const readers = (folder: string, level: "user" | "project") => {
       const base = level === "user" ? PLACE.home : PLACE.workspace;
       return Object.entries(NATIVE_CLIENTS).flatMap(([id, { reads, title, [level]: own }]) =>
@@ -87,12 +87,12 @@ describe("the table of native clients", () => {
       );
   });
 
-  it("says of every key that a client reads what is lost in one that does not", () => {
+  it("describes for every key of a client what is lost in others", () => {
     const keys = Object.values(NATIVE_CLIENTS).flatMap((client) => client.keys);
     expect(new Set(Object.keys(UNSUPPORTED_KEYS))).toEqual(new Set(keys.filter((key) => key !== "when_to_use")));
   });
 
-  it("names only what could be a skill, and says what to do next", () => {
+  it("names only possible skills, and the next step", () => {
     for (const [name, { reserved, builtInNames: comesWith = [], nextStep: next, title }] of Object.entries(
       NATIVE_CLIENTS,
     )) {

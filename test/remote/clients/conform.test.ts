@@ -24,7 +24,7 @@ const dataOf = async (skill: Skill, name: string) =>
   parseMarkdownDocument((await adaptSkill(skill, client(name))).skillMd).data;
 const notesOf = async (skill: Skill, name: string) => (await adaptSkill(skill, client(name))).notes.join("\n");
 
-/** What a profile has against a text. */
+/** Returns the findings of a profile for a text. */
 function against(text: string, name: string): string[] {
   return checkText(text, { profile: profileOf(name) })
     .diagnostics.filter(({ severity }) => severity === "error")
@@ -37,10 +37,10 @@ async function written(frontmatter: string, body = "Do it.", file = "skills/note
   return scene.catalog.skills.find(({ origin }) => origin.scope === "workspace") as Skill;
 }
 
-describe("conform", () => {
+describe("adapting a skill to a client", () => {
   const shipped = join(import.meta.dirname, "../../../skills");
 
-  it.each(CLIENTS)("[Q-25] writes every shipped skill so that %s takes it", async (name) => {
+  it.each(CLIENTS)("[Q-25] writes every shipped skill so that %s accepts it", async (name) => {
     const source = createDirectorySource({ path: shipped, name: "bundled", scope: "bundled" });
     const { skills } = await source.load();
     expect(skills.length).toBeGreaterThan(5);
@@ -62,7 +62,7 @@ describe("conform", () => {
     }
   });
 
-  it("passes `check --profile claude-upload` where it is put", async () => {
+  it("passes `check --profile claude-upload` at its target", async () => {
     const skill = await written(
       "name: notes\ndescription: Takes notes. Use when asked.\nenv: [KEY]\ncapabilities: [a.b]",
     );
@@ -111,7 +111,7 @@ describe("conform", () => {
     );
   const name = fc.stringMatching(/^[a-z0-9]{1,12}(-[a-z0-9]{1,12}){0,3}$/).filter((value) => !findNameProblem(value));
 
-  it("[Q-25] is read back as it was: names, descriptions, instructions and what went under metadata", async () => {
+  it("[Q-25] parses back to the same names, descriptions, instructions and metadata", async () => {
     await fc.assert(
       fc.asyncProperty(
         name,
@@ -136,13 +136,13 @@ describe("conform", () => {
     );
   });
 
-  it("[Q-25] reads a description with a line of --- in it as one", async () => {
+  it("[Q-25] parses a description with a line of --- in it as one", async () => {
     const description = "One.\n---\nname: other\n---\nTwo: 'three' \"four\" # five";
     const skill = sketch("notes", { description });
     for (const [one] of CLIENTS) expect(await dataOf(skill, one)).toEqual({ name: "notes", description });
   });
 
-  it("keeps the client's own keys where they are, in its spelling, and puts all others under metadata", async () => {
+  it("keeps the client's own keys in place, in its spelling, and moves all others under metadata", async () => {
     const skill = await written(
       [
         "name: notes",
@@ -189,13 +189,13 @@ describe("conform", () => {
     expect(readManifest(await dataOf(skill, "codex")).triggers.keywords).toEqual(["note"]);
   });
 
-  it("lets what stood at the top count before what stood under metadata, as it did", async () => {
+  it("prefers top-level keys to keys under metadata, as before", async () => {
     const skill = await written("name: notes\ndescription: d\nversion: 2.0.0\nmetadata: { version: 1.0.0 }");
     expect(skill.manifest.version).toBe("2.0.0");
     expect((await dataOf(skill, "codex"))["metadata"]).toEqual({ version: "2.0.0" });
   });
 
-  it("keeps the model of sub-agents away from a conversation", async () => {
+  it("does not apply the model of sub-agents to a conversation", async () => {
     const skill = await written("name: notes\ndescription: d\nmodel: openai/gpt-5");
     expect(await dataOf(skill, "claude")).toEqual({
       name: "notes",
@@ -205,7 +205,7 @@ describe("conform", () => {
     expect(await notesOf(skill, "claude")).toContain('its model, "openai/gpt-5", is for sub-agents of skillet');
   });
 
-  it("keeps keys that reach for a prototype as data", async () => {
+  it("keeps keys named like prototype properties as data", async () => {
     const skill = await written("name: notes\ndescription: d\n__proto__: { polluted: yes }\nconstructor: x");
     const { skillMd } = await adaptSkill(skill, client("codex"));
     const metadata = parseMarkdownDocument(skillMd).data["metadata"] as object;
@@ -216,19 +216,19 @@ describe("conform", () => {
   it.each([
     ["skills/notes.md", "---\nname: notes\ndescription: d\n---\n\nDo it.\n"],
     ["skills/notes.yaml", "name: notes\ndescription: d\ninstructions: Do it.\n"],
-  ])("makes one SKILL.md of %s", async (file, content) => {
+  ])("writes one SKILL.md from %s", async (file, content) => {
     const scene = await discoverIn({ [file]: content });
     expect((await adaptSkill(scene.skill("notes"), client("codex"))).skillMd).toBe(
       "---\nname: notes\ndescription: d\n---\n\nDo it.\n",
     );
   });
 
-  it("writes the name that the skill has, also where its file says none", async () => {
+  it("writes the skill's name, also if its file has none", async () => {
     const skill = await written("description: d", "Do it.", "skills/diary/SKILL.md");
     expect(await dataOf(skill, "codex")).toEqual({ name: "diary", description: "d" });
   });
 
-  it("refuses only names that cannot be listed or written, and says what to do", async () => {
+  it("refuses only names that cannot be listed or written, with the fix", async () => {
     const refused = expect.objectContaining({ code: "name-format", fix: expect.stringContaining("rename it") });
     await expect(async () => await adaptSkill(sketch("con"), client("codex"))).rejects.toThrow(refused);
     const skill = await written("name: übersicht\ndescription: d");
@@ -238,7 +238,7 @@ describe("conform", () => {
       expect((await dataOf(skill, one))["name"], one).toBe("übersicht");
   });
 
-  it("warns of a name outside of the standard, which every client lists", async () => {
+  it("warns of a name outside the standard, which every client lists", async () => {
     for (const own of ["Upper_Case", "My Notes", "notes.v2", "two--hyphens"]) {
       const skill = await written(`name: ${own}\ndescription: d`);
       expect(STANDARD_NAME.test(own)).toBe(false);
@@ -249,7 +249,7 @@ describe("conform", () => {
     }
   });
 
-  it("refuses a name that the client has for something of its own", async () => {
+  it("refuses a name that the client reserves", async () => {
     const refused = expect.objectContaining({
       code: "name-reserved",
       message: 'Skill "login" has a name that Claude Code reserves for itself',
@@ -270,7 +270,7 @@ describe("conform", () => {
     return `${filler.repeat(length).slice(0, length - CUE.length - 2)}. ${CUE}`;
   };
 
-  it("takes descriptions of any length for clients that do", async () => {
+  it("accepts descriptions of any length for clients without a limit", async () => {
     const skill = await written(`name: notes\ndescription: ${solid(3000)}`);
     for (const one of ["gemini", "opencode", "cursor"]) {
       expect((await dataOf(skill, one))["description"]).toBe(skill.description);
@@ -278,7 +278,7 @@ describe("conform", () => {
     }
   });
 
-  it("refuses a description only for a client that would leave the skill out, and only if it cannot be shortened", async () => {
+  it("refuses a description only for a client that would omit the skill, and only if it cannot be shortened", async () => {
     const skill = await written(`name: notes\ndescription: ${solid(1025)}`);
     for (const [one, title] of [
       ["copilot", "GitHub Copilot CLI"],
@@ -304,7 +304,7 @@ describe("conform", () => {
     ["agents", 1024],
     ["codex", 1024],
     ["claude", 1536],
-  ])("shortens a description for %s to its limit of %i, keeps the cue, and says so", async (one, limit) => {
+  ])("shortens a description for %s to its limit of %i, keeps the cue, and reports that", async (one, limit) => {
     const fits = await written(`name: notes\ndescription: ${wordy(limit)}`);
     expect((await dataOf(fits, one))["description"]).toBe(fits.description);
     expect(await notesOf(fits, one)).toBe("");
@@ -317,7 +317,7 @@ describe("conform", () => {
     expect(await notesOf(long, one)).toContain(`it is shortened to ${text.length}`);
   });
 
-  it("writes when_to_use into the description of clients that do not read it, within their limit", async () => {
+  it("appends when_to_use to the description for clients that do not read it, within their limit", async () => {
     const skill = await written(`name: notes\ndescription: Takes notes\nwhen_to_use: ${CUE}`);
     expect(await dataOf(skill, "claude")).toEqual({ name: "notes", description: "Takes notes", when_to_use: CUE });
     expect(await notesOf(skill, "claude")).toBe("");
@@ -355,7 +355,7 @@ describe("conform", () => {
     expect(await notesOf(allowed, "codex")).toBe("");
   });
 
-  it("tells Codex in agents/openai.yaml that a model may not choose the skill, and keeps the rest of the file", async () => {
+  it("declares in agents/openai.yaml that a model may not select the skill, and keeps the rest of the file", async () => {
     const text = "---\nname: notes\ndescription: d\ndisable-model-invocation: true\n---\n\nDo it.\n";
     const conformed = async (yaml?: string) => {
       const scene = await discoverIn({
@@ -381,7 +381,7 @@ describe("conform", () => {
     expect((await adaptSkill(sketch("notes"), client("codex"))).files).toEqual({});
   });
 
-  it("writes a description without angle brackets where uploads refuse them, and says so", async () => {
+  it("writes a description without angle brackets if uploads refuse them, and reports that", async () => {
     const skill = await written('name: notes\ndescription: "Fills <name> in, if a < b -> c. Use when asked."');
     expect((await dataOf(skill, "claude"))["description"]).toBe("Fills name in, if a ‹ b -› c. Use when asked.");
     expect(against((await adaptSkill(skill, client("claude"))).skillMd, "claude")).toEqual([]);
@@ -390,7 +390,7 @@ describe("conform", () => {
     expect(await notesOf(skill, "codex")).toBe("");
   });
 
-  it("moves what is longer than the standard lets it be", async () => {
+  it("moves values that exceed the standard's limit", async () => {
     const skill = await written(`name: notes\ndescription: d\ncompatibility: ${"y".repeat(501)}`);
     expect(await dataOf(skill, "codex")).toEqual({
       name: "notes",
@@ -416,13 +416,13 @@ describe("conform", () => {
     ["disable-model-invocation: true", "Codex reads agents/openai.yaml in place of disable-model-invocation"],
     ["sensitive: true", "Codex makes it available to every user"],
     ["default_enabled: false", "in Codex it is enabled"],
-  ])("says what %s means there", async (line, said) => {
+  ])("explains the meaning of %s in the client", async (line, said) => {
     const skill = await written(`name: notes\ndescription: d\n${line}`);
     expect(await notesOf(skill, "codex")).toContain(said);
     expect(await notesOf(await written("name: notes\ndescription: d"), "codex")).toBe("");
   });
 
-  it("says what in the instructions means something else there", async () => {
+  it("reports parts of the instructions with another meaning in the client", async () => {
     const body = 'Now: !`date`\n\nRun "$SKILL_DIR/x.sh" for $ARGUMENTS.';
     const skill = await written("name: notes\ndescription: d\nhooks: { Stop: [] }", body);
     const { skillMd, notes } = await adaptSkill(skill, client("codex"));
@@ -435,7 +435,7 @@ describe("conform", () => {
     expect(await notesOf(skill, "claude")).toContain("its hooks are commands that Claude Code runs itself");
   });
 
-  it("names the skill's folder as the client fills it in, where it does", async () => {
+  it("uses the client's own variable for the skill's folder if there is one", async () => {
     const body = 'Run "$SKILL_DIR/x.sh", then ${SKILL_DIR}/y.sh; $SKILL_DIRECTORY is another.';
     const skill = await written("name: notes\ndescription: d", body);
     const { skillMd, notes } = await adaptSkill(skill, client("claude"));
@@ -445,7 +445,7 @@ describe("conform", () => {
     expect(notes).toEqual([]);
   });
 
-  it("explains $SKILL_DIR where the client sets nothing, in either spelling", async () => {
+  it("explains $SKILL_DIR if the client sets nothing, in either spelling", async () => {
     const body = 'Run "${CLAUDE_SKILL_DIR}/x.sh", then $SKILL_DIR/y.sh; $CLAUDE_SKILL_DIRECTORY is another.';
     const skill = await written("name: notes\ndescription: d", body);
     for (const [one, { title }] of CLIENTS.filter(([id]) => id !== "claude")) {

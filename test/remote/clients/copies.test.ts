@@ -6,7 +6,7 @@ import { writeClientCopies } from "../../../src/remote/clients/skill-copies.ts";
 import { discoverIn } from "../../support/discover.ts";
 import { skillText, temporaryFolder } from "../../support/folder.ts";
 
-it("[Q-12] nothing is put behind a link that took the place of the folder after it was looked at", async () => {
+it("[Q-12] [Q-12] nothing is written behind a link that replaced the folder after the check", async () => {
   const { root, skill, installs, around } = await discoverIn({ "skills/one/SKILL.md": skillText("one") });
   const target = resolveClientTarget("claude", { around, isProject: true });
   const elsewhere = temporaryFolder();
@@ -20,7 +20,7 @@ it("[Q-12] nothing is put behind a link that took the place of the folder after 
   expect(readdirSync(elsewhere)).toEqual([]);
 });
 
-it("[Q-12] a skill that changes between the look at it and its copy is not installed, nor what was to come with it", async () => {
+it("[Q-12] a skill that changes between check and copy is not exported, nor its dependencies", async () => {
   const files = { "skills/one/SKILL.md": skillText("one"), "skills/one/run.sh": "echo looked at\n" };
   const { root, skill, installs, around } = await discoverIn({ ...files, "skills/two/SKILL.md": skillText("two") });
   const target = resolveClientTarget("claude", { around, isProject: true });

@@ -40,7 +40,7 @@ const refused = (code: string, message: string) =>
   expect.objectContaining({ code, message: expect.stringContaining(message), fix: expect.stringMatching(/\w/) });
 
 describe("a skill as a zip", () => {
-  it("[Q-25] holds the skill in a folder of its name, as uploads take it", async () => {
+  it("[Q-25] contains the skill in a folder of its name, as uploads expect it", async () => {
     const { skill, out } = await notes();
     const {
       files,
@@ -83,7 +83,7 @@ describe("a skill as a zip", () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  it("takes the place of another zip with --force, and of nothing else", async () => {
+  it("replaces only another zip, with --force", async () => {
     const { skill, out } = await notes();
     const request = { skill: skill("notes"), format: "skill-zip", path: out("notes.zip") } as const;
     await exportSkill(request);
@@ -101,7 +101,7 @@ describe("a skill as a zip", () => {
     expect(readFileSync(out("letter.txt"), "utf8")).toBe("dear Ada");
   });
 
-  it("leaves out, and names, what leaves the folder or would be a path elsewhere", async () => {
+  it("omits, and names, files outside the folder or with unsafe paths", async () => {
     const { root, again, out } = await notes({ "skills/notes/a\\..\\..\\evil": "x", elsewhere: "secret" });
     symlinkSync("../../elsewhere", join(root, "project/skills/notes/linked"));
     const { files, omitted } = await exportSkill({
@@ -114,7 +114,7 @@ describe("a skill as a zip", () => {
     expect(omitted.join("\n")).toContain('"a\\..\\..\\evil" has a name that other systems read as a path');
   });
 
-  it("is not made of a part of a skill", async () => {
+  it("is not created from a part of a skill", async () => {
     const many = Object.fromEntries(Array.from({ length: 2001 }, (_, index) => [`skills/notes/data/${index}`, ""]));
     const { skill, out } = await notes(many);
     const path = out("x.zip");
@@ -124,7 +124,7 @@ describe("a skill as a zip", () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  it("warns where the upload may be too large", async () => {
+  it("warns when the upload may be too large", async () => {
     const large = Object.fromEntries(
       [1, 2, 3, 4, 5].map((index) => [`skills/notes/data/${index}`, "x".repeat(7_000_000)]),
     );
@@ -133,7 +133,7 @@ describe("a skill as a zip", () => {
     expect(said.at(-1)).toMatch(/^it has 35,\d+,\d+ bytes: claude\.ai may refuse more than 30,000,000$/);
   });
 
-  it("never goes into the skill's own folder, also not by a link", async () => {
+  it("is never written into the skill's own folder, nor through a link", async () => {
     const { skill, root } = await notes();
     const folder = join(root, "project/skills/notes");
     symlinkSync(folder, join(root, "link"));
@@ -145,7 +145,7 @@ describe("a skill as a zip", () => {
     expect(readdirSync(folder).sort()).toEqual([".env", "SKILL.md", "references", "scripts"]);
   });
 
-  it("says why it cannot be written, and leaves nothing half-written", async () => {
+  it("reports why it cannot be written, and leaves nothing half-written", async () => {
     const { skill, root } = await notes();
     writeFiles(root, { "out/file": "x" });
     for (const format of ["skill-zip", "agent-plugin"] as const) {
@@ -166,7 +166,7 @@ describe("a skill as a plugin", () => {
   };
   const force = async (request: Parameters<typeof exportSkill>[0]) => await exportSkill({ ...request, isForced: true });
 
-  it("[Q-25] says who made it, and holds the skill as Claude Code takes it", async () => {
+  it("[Q-25] names its author, and contains the skill as Claude Code expects it", async () => {
     const { request, exported } = await plugin();
     const manifest = JSON.parse(readFileSync(join(request.path, ".claude-plugin/plugin.json"), "utf8"));
     const { description } = request.skill;
@@ -200,7 +200,7 @@ describe("a skill as a plugin", () => {
     expect(skills.map(({ name, description: told }) => [name, told])).toEqual([["notes", description]]);
   });
 
-  it("keeps the keys that Claude Code knows, and a name that it has for itself", async () => {
+  it("keeps the keys that Claude Code knows, and a reserved name", async () => {
     const path = join(temporaryFolder(), "p");
     await exportSkill({
       skill: sketch("login", { more: { "argument-hint": "x", env: ["KEY"] } }),
@@ -212,7 +212,7 @@ describe("a skill as a plugin", () => {
     );
   });
 
-  it("takes the place of what it made itself, with --force alone", async () => {
+  it("replaces only what it created itself, with --force", async () => {
     const { request, root } = await plugin();
     await expect(async () => await exportSkill(request)).rejects.toThrow(refused("exists", "already exists"));
     await force({ ...request, skill: sketch("notes") });
@@ -222,7 +222,7 @@ describe("a skill as a plugin", () => {
     expect(readdirSync(join(root, "out"))).toEqual(["notes-plugin"]);
   });
 
-  it("never takes away a folder that it did not make, or that somebody worked in", async () => {
+  it("never deletes a folder that it did not create, or that was edited", async () => {
     const { request, out } = await plugin();
     const mine = out("mine");
     writeFiles(mine, { "thesis.txt": "years of work" });
@@ -250,7 +250,7 @@ describe("a skill as a plugin", () => {
     );
   });
 
-  it("does not follow a link to a folder that it made", async () => {
+  it("does not follow a link to a folder that it created", async () => {
     const { request, out } = await plugin();
     symlinkSync(request.path, out("link"));
     await expect(async () => await force({ ...request, path: out("link") })).rejects.toThrow(
@@ -258,7 +258,7 @@ describe("a skill as a plugin", () => {
     );
   });
 
-  it("[Q-12] is made where no link of somebody else's waits", async () => {
+  it("[Q-12] is created where no foreign link waits", async () => {
     const { skill, out } = await notes();
     const elsewhere = temporaryFolder();
     mkdirSync(out("."), { recursive: true });
@@ -270,7 +270,7 @@ describe("a skill as a plugin", () => {
   });
 });
 
-describe("where an export goes", () => {
+describe("the target of an export", () => {
   it.each<[ExportFormat, string | undefined, string]>([
     ["skill-zip", undefined, "notes.zip"],
     ["agent-plugin", undefined, "notes-plugin"],

@@ -34,7 +34,7 @@ function homeIn(parent: string, options: HermeticHomeOptions = {}): HermeticHome
 const modeOf = (path: string): number => statSync(path).mode & 0o777;
 
 describe("a hermetic home", () => {
-  it("[N-20] is private and holds settings and a folder of skills, and nothing else", () => {
+  it("[N-20] is private and contains only settings and a folder of skills", () => {
     const parent = temporaryFolder();
     const { path, skillsDir } = homeIn(parent);
     expect(readdirSync(path, { recursive: true }).sort()).toEqual([
@@ -50,14 +50,14 @@ describe("a hermetic home", () => {
     expect(modeOf(join(path, ".claude/settings.json"))).toBe(0o600);
   });
 
-  it("[N-20] leads programs to it, whatever the user's environment says", () => {
+  it("[N-20] is used by programs, whatever the user's environment contains", () => {
     const { path, env } = homeIn(temporaryFolder());
     expect(env["HOME"]).toBe(path);
     expect(Object.values(env).every((value) => value === path || value.startsWith(`${path}/`))).toBe(true);
     expect(Object.keys(env)).toEqual(expect.arrayContaining(["USERPROFILE", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME"]));
   });
 
-  it("[N-20] has a sandbox, no network but what is named, and skills that cannot be changed", () => {
+  it("[N-20] has a sandbox, no network except the listed hosts, and read-only skills", () => {
     const { path, skillsDir } = homeIn(temporaryFolder(), { network: { allowedDomains: ["api.example.com"] } });
     const settings = JSON.parse(readFileSync(join(path, ".claude/settings.json"), "utf8"));
     expect(settings).toEqual({
@@ -79,7 +79,7 @@ describe("a hermetic home", () => {
     });
   });
 
-  it("[N-20] brings in the files that are named, and no other", () => {
+  it("[N-20] includes only the listed files", () => {
     const from = temporaryFolder({
       ".claude/.credentials.json": "secret",
       ".claude/settings.json": "theirs",
@@ -101,7 +101,7 @@ describe("a hermetic home", () => {
     ["", "cannot be copied into the home"],
     [".claude/settings.json", "cannot be copied into the home"],
     [".Claude/Skills/a/SKILL.md", "cannot be copied into the home"],
-  ])("[N-20] is not made when %j is to be brought in", ([path = "", why = ""]) => {
+  ])("[N-20] is not created when %j is to be included", ([path = "", why = ""]) => {
     const from = temporaryFolder({
       "folder/a": "a",
       ".claude/settings.json": "theirs",
@@ -114,7 +114,7 @@ describe("a hermetic home", () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("[N-20] is gone after it was removed, once or twice, with skills for reading alone in it", () => {
+  it("[N-20] is gone after one or two removals, even with read-only skills in it", () => {
     const parent = temporaryFolder();
     const home = createHermeticHome({ parent });
     const put = [{ name: "a", source: "inline", skillMd: skillText("a") }] as const;
@@ -128,7 +128,7 @@ describe("a hermetic home", () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("says so when it cannot be made", () => {
+  it("reports that it cannot be created", () => {
     const error = thrownBy(() => createHermeticHome({ parent: join(temporaryFolder(), "nowhere") }));
     expect(error).toMatchObject({
       code: "unwritable",
@@ -140,7 +140,7 @@ describe("a hermetic home", () => {
 describe("the settings of a home", () => {
   const skillsDir = "/h/.claude/skills";
 
-  it("take what the caller says, and keep what protects the skills", () => {
+  it("accept the caller's settings, and keep those that protect the skills", () => {
     const settings = {
       model: "x",
       permissions: { allow: ["Read"], deny: ["WebFetch"] },
@@ -159,7 +159,7 @@ describe("the settings of a home", () => {
     });
   });
 
-  it("name folders of Windows as rules have them", () => {
+  it("write Windows folders in the syntax of rules", () => {
     const { permissions } = createHomeSettings({}, "C:\\h\\.claude\\skills");
     expect(permissions).toMatchObject({
       deny: expect.arrayContaining(["Edit(//c/h/.claude/skills/**)", "Edit(//c/h/.claude/settings.json)"]),
@@ -168,7 +168,7 @@ describe("the settings of a home", () => {
 });
 
 describe("homes of processes that ended", () => {
-  it("[N-20] are removed when they end by themselves, also by an error", async () => {
+  it("[N-20] are removed when they end normally, also by an error", async () => {
     for (const ending of ["", "process.exitCode = 3", "throw new Error('x')", "process.exit(1)"]) {
       const parent = temporaryFolder();
       const child = start(parent, `console.log("made"); ${ending}`);
@@ -199,7 +199,7 @@ describe("homes of processes that ended", () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("[N-20] are removed by the next one that makes a home there, when they were killed", async () => {
+  it("[N-20] are removed after a kill by the next process that creates a home there", async () => {
     const parent = temporaryFolder();
     const [killed, living] = [start(parent, WAITING), start(parent, WAITING)];
     await Promise.all([once(killed.stdout, "data"), once(living.stdout, "data")]);
@@ -217,7 +217,7 @@ describe("homes of processes that ended", () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("are not looked for behind links, in folders of others, nor under other names", () => {
+  it("are not searched behind links, in folders of others, or by other names", () => {
     const parent = temporaryFolder({ "skillet-home-notes/x": "theirs", "skillet-home-abcde1": "a file" });
     const elsewhere = temporaryFolder({ x: "theirs" });
     chmodSync(elsewhere, 0o700);
@@ -238,7 +238,7 @@ describe("homes of processes that ended", () => {
     );
   });
 
-  it("are taken for left behind without a word of whose they are only after a while, and when nothing is in them", () => {
+  it("without an owner file count as abandoned only after a while, and when they are empty", () => {
     const parent = temporaryFolder();
     const before = new Date(Date.now() - 3_600_000);
     for (const name of ["skillet-home-young1", "skillet-home-olderX", "skillet-home-backup"]) {
@@ -250,7 +250,7 @@ describe("homes of processes that ended", () => {
     expect(readdirSync(parent).sort()).toEqual(["skillet-home-backup", "skillet-home-young1"]);
   });
 
-  it("are left to a process that is just about to say whose they are", () => {
+  it("are left to a process that is about to write its owner file", () => {
     const parent = temporaryFolder();
     mkdirSync(join(parent, "skillet-home-young1"), { mode: 0o700 });
     writeFileSync(join(parent, "skillet-home-young1/owner"), "");

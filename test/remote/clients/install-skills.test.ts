@@ -35,7 +35,7 @@ const task = markdown({ title: "Task", key: "task", template: "Do it." });
 const off = skill({ ...OTHER, enabled: () => false });
 
 describe("installSkills", () => {
-  it("[N-10] writes skills without tools as SKILL.md and leaves those with tools out", () => {
+  it("[N-10] writes skills without tools as SKILL.md and omits those with tools", () => {
     const skillsDir = join(temporaryFolder(), "home", ".claude", "skills");
     const section = skillsSection({ skills: [testing, naming] });
     const paths = installPromptSkills(section, { skillsDir, params: { language: "Python" } });
@@ -46,7 +46,7 @@ describe("installSkills", () => {
     );
   });
 
-  it("[N-10] copies what is referred to whole, with permissions, and links as files", () => {
+  it("[N-10] copies referenced folders entirely, with permissions, and links as files", () => {
     const root = temporaryFolder({
       "skills/review/SKILL.md": skillText("review"),
       "skills/review/scripts/scan.sh": "#!/bin/sh\n",
@@ -66,7 +66,7 @@ describe("installSkills", () => {
     expect(readFileSync(join(skillsDir, "review/patterns.json"), "utf8")).toBe("{}");
   });
 
-  it("[N-10] takes the parameters that a prompt is bound to, and only the skills that these switch on", () => {
+  it("[N-10] takes the bound parameters of a prompt, and only the skills that they enable", () => {
     const skillsDir = temporaryFolder();
     const prompt = promptTemplate({
       ns: "n",
@@ -77,7 +77,7 @@ describe("installSkills", () => {
     expect(readFileSync(join(skillsDir, "naming/SKILL.md"), "utf8")).toContain("who write Rust do");
   });
 
-  it("[N-28] takes away the right to write where it is asked to", () => {
+  it("[N-28] removes write permission on request", () => {
     const skillsDir = temporaryFolder();
     installPromptSkills(skillsSection({ skills: [other] }), { skillsDir, isReadOnly: true });
     expect(statSync(join(skillsDir, "other/SKILL.md")).mode & 0o222).toBe(0);
@@ -85,7 +85,7 @@ describe("installSkills", () => {
     chmodSync(join(skillsDir, "other"), 0o755); // So that it can be removed.
   });
 
-  it("[N-07] looks at a folder again before it is copied", () => {
+  it("[N-07] checks a folder again before the copy", () => {
     const root = temporaryFolder({ "review/SKILL.md": skillText("review") });
     const section = skillsSection({ skillRefs: [skillRef(join(root, "review"))] });
     rmSync(join(root, "review/SKILL.md"));
@@ -94,7 +94,7 @@ describe("installSkills", () => {
     expect(existsSync(skillsDir)).toBe(false);
   });
 
-  it("[N-19] leaves nothing behind when one of them cannot be installed", () => {
+  it("[N-19] leaves nothing when one of them cannot be installed", () => {
     const skillsDir = temporaryFolder({ "other/mine.txt": "mine" });
     const section = skillsSection({ skills: [naming, other] });
     const install = () => installPromptSkills(section, { skillsDir, params: { language: "Go" } });

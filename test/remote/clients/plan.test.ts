@@ -24,7 +24,7 @@ function judged(there: CopyStatus, { force = false, ...more }: Partial<WantedCop
   return step;
 }
 
-describe("what is to be done so that a skill stands there", () => {
+describe("the plan to write a copy", () => {
   it.each<[string, CopyStatus, string]>([
     ["nothing", { is: "nothing" }, "install"],
     ["a copy of ours that is the same", { is: "ours", digest: "sha256:new", isEdited: false }, "unchanged"],
@@ -33,7 +33,7 @@ describe("what is to be done so that a skill stands there", () => {
     ["somebody's folder", { is: "foreign", what: "folder", digest: "sha256:mine" }, "refuse"],
     ["somebody's link", { is: "foreign", what: "link" }, "refuse"],
     ["somebody's file", { is: "foreign", what: "file" }, "refuse"],
-  ])("[Q-12] for %s", (_, there, action) => {
+  ])("[Q-12] exists for %s", (_, there, action) => {
     expect(judged(there)).toMatchObject({
       name: "a",
       source: "bundled",
@@ -43,7 +43,7 @@ describe("what is to be done so that a skill stands there", () => {
     });
   });
 
-  it("replaces what was changed by hand only when that is asked for, and says how", () => {
+  it("replaces an edited copy only on request, and explains how", () => {
     const there: CopyStatus = { is: "ours", digest: "sha256:mine", isEdited: true };
     expect(judged(there)?.reason).toEqual({
       code: "edited",
@@ -57,27 +57,27 @@ describe("what is to be done so that a skill stands there", () => {
     expect(judged({ ...there, isEdited: false }, { force: true })).not.toHaveProperty("reason");
   });
 
-  it.each(["folder", "link", "file"] as const)("[Q-12] never replaces a %s of somebody else's", (what) => {
+  it.each(["folder", "link", "file"] as const)("[Q-12] never replaces a foreign %s", (what) => {
     expect(judged({ is: "foreign", what }, { force: true })).toMatchObject({
       action: "refuse",
       reason: { code: "unmanaged-path", message: `~/x/a is a ${what} that skillet did not create; it is not replaced` },
     });
   });
 
-  it("takes a folder for ours that is what would be written, whoever lost sight of it", () => {
+  it("recognizes a folder with the same content as its own without a record", () => {
     const foreign: CopyStatus = { is: "foreign", what: "folder", digest: "sha256:new" };
     const edited: CopyStatus = { is: "ours", digest: "sha256:new", isEdited: true };
     for (const there of [foreign, edited]) expect(judged(there)).toMatchObject({ action: "unchanged", adopts: true });
     expect(judged({ is: "ours", digest: "sha256:new", isEdited: false })).not.toHaveProperty("adopts");
   });
 
-  it("refuses what may not be given to the client, whatever stands there", () => {
+  it("refuses what the client may not get, whatever exists", () => {
     const refusal = { code: "untrusted", message: "not trusted", fix: "", commands: ["skillet trust x"] } as const;
     for (const there of [{ is: "nothing" }, { is: "ours", digest: "sha256:new", isEdited: false }] as const)
       expect(judged(there, { refusal, force: true })).toMatchObject({ action: "refuse", reason: refusal });
   });
 
-  it("leaves alone what is in the client's own folder, trusted or not", () => {
+  it("leaves the client's own folder unchanged, trusted or not", () => {
     const refusal = { code: "untrusted", message: "not trusted", fix: "", commands: ["skillet trust x"] } as const;
     const there: CopyStatus = { is: "foreign", what: "folder", digest: "sha256:mine" };
     expect(judged(there, { isInTarget: true, refusal, force: true })).toMatchObject({
@@ -87,7 +87,7 @@ describe("what is to be done so that a skill stands there", () => {
   });
 });
 
-describe("what is to be done so that it stands there no more", () => {
+describe("the plan to remove a copy", () => {
   const removal = (there: CopyStatus, force = false) => planCopyRemoval(["a"], () => there, options(force))[0];
 
   it.each<[string, CopyStatus, boolean, string]>([
@@ -100,11 +100,11 @@ describe("what is to be done so that it stands there no more", () => {
     ["somebody's folder", { is: "foreign", what: "folder" }, false, "refuse"],
     ["somebody's folder, with --force", { is: "foreign", what: "folder" }, true, "refuse"],
     ["a link in its place, with --force", { is: "foreign", what: "link" }, true, "refuse"],
-  ])("[Q-12] for %s", (_, there, force, action) => {
+  ])("[Q-12] exists for %s", (_, there, force, action) => {
     expect(removal(there, force)).toMatchObject({ name: "a", action });
   });
 
-  it("says what --force costs", () => {
+  it("reports what --force overwrites", () => {
     const there = { is: "ours", digest: "x" } as const;
     expect(removal({ ...there, isEdited: true }, true)).toMatchObject({ reason: { code: "edited" } });
     expect(removal({ ...there, isEdited: false }, true)).toEqual({ name: "a", action: "remove" });

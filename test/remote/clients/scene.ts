@@ -4,7 +4,7 @@ import type { SkillInstallationError } from "../../../src/store/atomic-folder.ts
 import { temporaryFolder } from "../../support/folder.ts";
 import { ORDINARY_USER } from "../../support/ordinary-user.ts";
 
-/** Every file below a folder with what is in it; of a link, where it leads. */
+/** Reads every file below a folder with its content; for a link, its target. */
 export function everything(folder: string): Record<string, string> {
   const files: Record<string, string> = {};
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
@@ -16,14 +16,14 @@ export function everything(folder: string): Record<string, string> {
   return files;
 }
 
-/** Makes a folder and all in it the property of somebody who is not root. */
+/** Changes the owner of a folder and its content to an ordinary user. */
 export function ordinaryFolder(folder: string = temporaryFolder()): string {
   if (process.getuid?.() !== 0) return folder;
   const paths = readdirSync(folder, { recursive: true, encoding: "utf8" }).map((path) => join(folder, path));
   for (const path of [folder, ...paths]) {
     const { mode } = lstatSync(path);
     chownSync(path, ORDINARY_USER, ORDINARY_USER);
-    chmodSync(path, mode & 0o7777); // Who changes the owner takes the set-id bits away.
+    chmodSync(path, mode & 0o7777); // Changing the owner removes the set-id bits.
   }
   return folder;
 }

@@ -7,7 +7,7 @@ import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts"
 import { makePipe } from "./pipe.ts";
 import { everything, thrownBy } from "./scene.ts";
 
-/** Copies a folder as the skill `a`, and gives where it is. */
+/** Copies a folder as the skill `a`, and returns its path. */
 function copied(folder: string, more: Partial<FolderItem> = {}, isReadOnly = false): string {
   const [path = ""] = applyFolderChange({
     skillsDir: join(temporaryFolder(), "skills"),
@@ -25,7 +25,7 @@ function skill(files: Record<string, string> = {}): string {
 const modeOf = (path: string): number => statSync(path).mode & 0o7777;
 
 describe("a copy of a skill's folder", () => {
-  it("[N-10] keeps permissions, and never bits to run as somebody else", () => {
+  it("[N-10] keeps permissions, but never set-id bits", () => {
     const folder = skill({
       "run.sh": "",
       "open.txt": "",
@@ -57,7 +57,7 @@ describe("a copy of a skill's folder", () => {
     expect(modeOf(to)).toBe(own);
   });
 
-  it("takes the bits to write from all of it when it is for reading alone, and no others", () => {
+  it("loses all write permissions in the read-only mode, and no others", () => {
     const folder = skill({ "run.sh": "", "docs/private.txt": "" });
     chmodSync(join(folder, "run.sh"), 0o755);
     chmodSync(join(folder, "docs/private.txt"), 0o600);
@@ -70,7 +70,7 @@ describe("a copy of a skill's folder", () => {
     expect(readdirSync(dirname(to))).toEqual([]);
   });
 
-  it("[N-10] holds what links lead to, as files and folders of its own", () => {
+  it("[N-10] contains link targets as its own files and folders", () => {
     const elsewhere = temporaryFolder({ "shared.txt": "shared", "folder/x.txt": "x" });
     const folder = skill({ "docs/a.txt": "a" });
     symlinkSync(join(elsewhere, "shared.txt"), join(folder, "shared.txt"));
@@ -85,7 +85,7 @@ describe("a copy of a skill's folder", () => {
     });
   });
 
-  it("[Q-12] holds nothing from elsewhere when links are to stay inside", () => {
+  it("[Q-12] contains nothing from outside when links must stay inside", () => {
     const folder = skill({ "docs/a.txt": "a" });
     symlinkSync("docs/a.txt", join(folder, "b.txt"));
     expect(readFileSync(join(copied(folder, { links: "inside" }), "b.txt"), "utf8")).toBe("a");
@@ -97,7 +97,7 @@ describe("a copy of a skill's folder", () => {
     }
   });
 
-  it("[Q-12] holds nothing from elsewhere when a link is put in the place of a file meanwhile", () => {
+  it("[Q-12] contains nothing from outside when a link replaces a file meanwhile", () => {
     const secret = join(temporaryFolder({ "secret.txt": "secret" }), "secret.txt");
     for (const links of ["inside", "follow"] as const) {
       const folder = skill({ "a.txt": "a" });
@@ -108,7 +108,7 @@ describe("a copy of a skill's folder", () => {
     }
   });
 
-  it("[Q-12] holds nothing from elsewhere when a link is put in the place of a folder meanwhile", () => {
+  it("[Q-12] contains nothing from outside when a link replaces a folder meanwhile", () => {
     const elsewhere = temporaryFolder({ "a.txt": "secret" });
     const folder = skill({ "docs/a.txt": "a" });
     const omit = (path: string): boolean => {
@@ -122,20 +122,17 @@ describe("a copy of a skill's folder", () => {
     expect(error.message).toContain('"docs/a.txt" is a symlink that leaves the folder');
   });
 
-  it.runIf(process.platform !== "win32")(
-    "does not wait for a pipe that is put in the place of a file meanwhile",
-    () => {
-      for (const links of ["inside", "follow"] as const) {
-        const folder = skill({ "a.txt": "a" });
-        const omit = swapping(join(folder, "a.txt"), makePipe);
-        expect(thrownBy(() => copied(folder, { links, omit })).message).toMatch(
-          /"a.txt" (?:is not a regular file|.*not a file anymore)/,
-        );
-      }
-    },
-  );
+  it.runIf(process.platform !== "win32")("does not wait for a pipe that replaces a file meanwhile", () => {
+    for (const links of ["inside", "follow"] as const) {
+      const folder = skill({ "a.txt": "a" });
+      const omit = swapping(join(folder, "a.txt"), makePipe);
+      expect(thrownBy(() => copied(folder, { links, omit })).message).toMatch(
+        /"a.txt" (?:is not a regular file|.*not a file anymore)/,
+      );
+    }
+  });
 
-  it("is no second name for the same file: a change of one is not seen in the other", () => {
+  it("is not a hard link: changes of one do not show in the other", () => {
     const folder = skill({ "a.txt": "before" });
     const to = copied(folder);
     expect(statSync(join(to, "a.txt")).nlink).toBe(1);
@@ -143,7 +140,7 @@ describe("a copy of a skill's folder", () => {
     expect(readFileSync(join(folder, "a.txt"), "utf8")).toBe("before");
   });
 
-  it("holds the whole tree, hidden files and packages too, but never what versions are kept in", () => {
+  it("contains the whole tree, hidden files and packages too, except version control", () => {
     const files = {
       ".hidden": "h",
       "node_modules/x/index.js": "x",
@@ -160,7 +157,7 @@ describe("a copy of a skill's folder", () => {
     ]);
   });
 
-  it("leaves behind what it is told to", () => {
+  it("omits the excluded files", () => {
     const folder = skill({ "docs/a.txt": "a", "docs/b.txt": "b" });
     const to = copied(folder, { omit: (path) => path === "docs/b.txt" });
     expect(Object.keys(everything(to)).sort()).toEqual(["SKILL.md", "docs/a.txt"]);
@@ -174,7 +171,7 @@ describe("a copy of a skill's folder", () => {
     expect(everything(to)).toMatchObject({ "ä b.txt": "", "-rf": "x", "new\nline": "y" });
   });
 
-  it("can be made of the very folder that it replaces", () => {
+  it("can replace its own original", () => {
     const skillsDir = temporaryFolder();
     writeFiles(skillsDir, { "a/SKILL.md": "old", "a/x.txt": "x" });
     const item: FolderItem = { name: "a", source: "ref", folder: join(skillsDir, "a"), skillMd: "new" };
@@ -183,7 +180,7 @@ describe("a copy of a skill's folder", () => {
   });
 });
 
-/** Asked about a file after it was listed, and before it is opened. */
+/** Called for a file after it was listed, and before it is opened. */
 function swapping(file: string, put: (path: string) => void): (path: string) => boolean {
   return (path) => {
     if (file.endsWith(path) && path !== "SKILL.md") {

@@ -15,7 +15,7 @@ const FILES = new Map([
 ]);
 
 describe("zip", () => {
-  it("[Q-25] holds every file as it was, with its name and whether it can be run", () => {
+  it("[Q-25] contains every file unchanged, with its name and execute bit", () => {
     const read = unzip(createZip(FILES));
     expect([...read.keys()]).toEqual([...FILES.keys()].sort());
     for (const [path, { bytes, executable }] of FILES) {
@@ -24,11 +24,11 @@ describe("zip", () => {
     }
   });
 
-  it("gives the same bytes for the same files, in whatever order they come", () => {
+  it("has the same bytes for the same files in any order", () => {
     expect(createZip(new Map([...FILES].reverse()))).toEqual(createZip(FILES));
   });
 
-  it("makes what can be made smaller smaller, and stores the rest", () => {
+  it("compresses what gets smaller, and stores the rest", () => {
     const noise = Buffer.from(Array.from({ length: 999 }, (_, index) => (index * index * 31) % 251));
     expect(createZip(FILES).length).toBeLessThan(1200);
     expect(unzip(createZip(new Map([["x", { bytes: noise, executable: false }]]))).get("x")?.bytes).toEqual(noise);

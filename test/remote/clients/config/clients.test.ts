@@ -25,12 +25,12 @@ function texts(name: string, document?: unknown): string[] {
   );
 }
 
-describe("what is known of the clients", () => {
-  it("is a row for each that the command line names", () => {
+describe("the table of client configurations", () => {
+  it("has a row for each client of the command line", () => {
     expect(Object.keys(MCP_CLIENTS)).toEqual(MCP_CLIENT_NAMES);
   });
 
-  it("is which files they read", () => {
+  it("has the files that they read", () => {
     const files = (at: McpClientEnvironment) =>
       Object.values(MCP_CLIENTS).map((client) => [client.user(at), client.project(at)]);
     expect(files(environment)).toEqual([
@@ -60,14 +60,14 @@ describe("what is known of the clients", () => {
     );
   });
 
-  it("is that OpenCode may have a file with comments", () => {
+  it("accepts comments in the file of OpenCode", () => {
     const workspace = temporaryFolder({ "opencode.json": "{}" });
     expect(MCP_CLIENTS["opencode"]?.project({ ...environment, workspace })).toBe(`${workspace}/opencode.json`);
     writeFiles(workspace, { "opencode.jsonc": "{}" });
     expect(MCP_CLIENTS["opencode"]?.project({ ...environment, workspace })).toBe(`${workspace}/opencode.jsonc`);
   });
 
-  it("is how each writes a server down", () => {
+  it("has the format of a server for each", () => {
     const json = (name: string) => texts(name).map((text) => JSON.parse(text));
     const { command, args } = STARTED;
     const [url, here] = [CALLED.url, OPEN.url];
@@ -107,7 +107,7 @@ describe("what is known of the clients", () => {
     );
   });
 
-  it("is where OpenCode 2 has them, in a file that is its own already", () => {
+  it("has the format of OpenCode 2 for a file that is already its own", () => {
     const [started] = texts("opencode", { mcp: { servers: {} } });
     expect(JSON.parse(started ?? "")).toEqual({
       mcp: {
@@ -118,7 +118,7 @@ describe("what is known of the clients", () => {
       expect(MCP_CLIENTS["opencode"]?.servers(other)).toEqual(["mcp"]);
   });
 
-  it("is the command of its own that does the same", () => {
+  it("has the client's own command with the same effect", () => {
     const adds = (name: string, scope: ConfigScope) =>
       [STARTED, CALLED, OPEN].map((server) => MCP_CLIENTS[name]?.add?.("skillet", server, scope));
     const [url, here] = [CALLED.url, OPEN.url];

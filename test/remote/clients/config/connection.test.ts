@@ -17,7 +17,7 @@ import { temporaryFolder, writeFiles } from "../../../support/folder.ts";
 const program = { command: "/opt/node", args: ["/opt/skillet.cjs"] };
 const server = { command: "/opt/node", args: ["/opt/skillet.cjs", "serve"] };
 
-/** Connects and removes a client in a folder of its own; `between` changes its files. */
+/** Connects and removes a client in its own folder; `between` changes its files. */
 function scene(client: string, files: Record<string, string>) {
   const home = temporaryFolder(files);
   const environment = { home, workspace: home, env: {}, platform: "linux" as const };
@@ -118,7 +118,7 @@ describe("connecting a client", () => {
     );
   });
 
-  it("[A-07] gives back the same values when another program changed the file in between", async () => {
+  it("[A-07] restores the same values when another program changed the file in between", async () => {
     const at = scene("gemini", { ".gemini/x": "" });
     await fc.assert(
       fc.asyncProperty(document, style, async (value, how) => {

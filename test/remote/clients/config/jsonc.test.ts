@@ -6,14 +6,14 @@ import { expectLinearSteps } from "../../../support/steps.ts";
 const set = (text: string) => setJsoncValue(text, ["mcpServers", "skillet"], { command: "node" });
 
 describe("a JSON text with comments", () => {
-  it("is read with comments and trailing commas, and not with what only looks like them", () => {
+  it("is parsed with comments and trailing commas, but not with text that only looks like them", () => {
     expect(parseJsonc('// a\n{ "a": "//b", /* c */ "d": ["/*", 1,], }')).toEqual({ a: "//b", d: ["/*", 1] });
     expect(parseJsonc('{"a": "x,}", "b\\"//": [1, 2 /* , */ ] }')).toEqual({ a: "x,}", 'b"//': [1, 2] });
     for (const text of ["{,}", "[,]", "[1,,]", '{"a":,}', "{} /*", "{", '{"a": "', "'a'", "{a: 1}", "{} //\n{}"])
       expect(() => parseJsonc(text), text).toThrow(SyntaxError);
   });
 
-  it("keeps comments where they were, and about what they were", () => {
+  it("keeps comments at their place", () => {
     const text =
       '{\n  // mine\n  "mcpServers": {\n    "a": { "command": "a" } // about a\n    /* below */\n  },\n  "b": 1\n}\n';
     expect(set(text)).toBe(
@@ -21,19 +21,19 @@ describe("a JSON text with comments", () => {
     );
   });
 
-  it("follows a trailing comma with one of its own", () => {
+  it("adds a trailing comma after an existing one", () => {
     expect(set('{\n\t"mcpServers": {\n\t\t"a": {}, // about a\n\t},\n}')).toBe(
       '{\n\t"mcpServers": {\n\t\t"a": {}, // about a\n\t\t"skillet": {\n\t\t\t"command": "node"\n\t\t},\n\t},\n}',
     );
   });
 
-  it("does not cut a comment that goes over lines", () => {
+  it("does not cut a comment with several lines", () => {
     const next = set('{\n  "mcpServers": {\n    "a": 1 /* one\n    two */\n  }\n}');
     expect(next).toContain('"a": 1, /* one\n    two */\n    "skillet": {');
     expect(parseJsonc(next)).toEqual({ mcpServers: { a: 1, skillet: { command: "node" } } });
   });
 
-  it("writes on one line what is on one line, and over lines what is empty", () => {
+  it("stays on one line if it is on one line, and gets several lines if it is empty", () => {
     expect(set('{"mcpServers":{"a":1}}')).toBe('{"mcpServers":{"a":1, "skillet": { "command": "node" }}}');
     expect(set('{"mcpServers":{}}')).toBe('{"mcpServers":{"skillet": { "command": "node" }}}');
     expect(set("{}")).toBe('{\n  "mcpServers": {\n    "skillet": {\n      "command": "node"\n    }\n  }\n}');
@@ -45,13 +45,13 @@ describe("a JSON text with comments", () => {
     );
   });
 
-  it("writes the line ends that the text has", () => {
+  it("keeps its line ends", () => {
     const next = set('{\r\n  "mcpServers": {\r\n    "a": 1 // a\r\n  }\r\n}\r\n');
     expect(next.replaceAll("\r\n", "")).not.toMatch(/[\r\n]/);
     expect(next).toContain('"a": 1, // a\r\n    "skillet"');
   });
 
-  it("changes the last of two with the same name, which is the one that holds", () => {
+  it("changes the last of two members with the same name, which counts", () => {
     const next = set('{ "mcpServers": { "skillet": 1, "skillet": 2 } }');
     expect(next).toBe('{ "mcpServers": { "skillet": 1, "skillet": { "command": "node" } } }');
   });
@@ -65,12 +65,12 @@ describe("a JSON text with comments", () => {
     ['{"a": "},", "b": 2 /* , */}', '{"a": "}," /* , */}'],
     ['{"a": 1 /* , */, "b": 2}', '{"a": 1 /* , */ }'],
     ['{"a": 1}', '{"a": 1}'],
-  ])("loses a member, and nothing else: %j", (text, expected) => {
+  ])("loses only the removed member: %j", (text, expected) => {
     expect(removeJsoncValue(text, ["b"])).toBe(expected);
     expect(removeJsoncValue(`{"x": ${text}}`, ["x", "b"])).toBe(`{"x": ${expected}}`);
   });
 
-  it("takes steps that grow with the text, also for large and odd ones", async () => {
+  it("takes linear steps, also for large and odd texts", async () => {
     const texts: Record<string, (length: number) => string> = {
       members: (length) =>
         `{${Array.from({ length }, (_, at) => `"k${at}": [1, /* x */ "${"\\\\".repeat(9)}",],`).join("\n")}}`,
@@ -84,12 +84,12 @@ describe("a JSON text with comments", () => {
       },
       Object.entries(texts).map(([title, text]) => [title, [500, 1000, 2000].map(text)] as const),
     );
-    // What is one step of a regular expression would take hours here if it were not linear.
+    // A single step of a regular expression would take hours here if it were not linear.
     for (const text of Object.values(texts)) expect(set(text(50_000))).toContain('"skillet"');
     expect(() => parseJsonc("/*".repeat(2e6))).toThrow(SyntaxError);
   });
 
-  it("keeps everything else, whatever the document and however it is printed", () => {
+  it("keeps everything else in any document with any formatting", () => {
     const path = fc.constantFrom(["mcpServers", "skillet"], ["mcp", "servers", "x"], ["a"]);
     const document = fc.dictionary(fc.oneof(fc.string(), fc.constantFrom("mcpServers", "mcp", "a")), fc.jsonValue());
     const space = fc.constantFrom("", " ", "  ", "\t", "    ");
@@ -129,7 +129,7 @@ describe("a JSON text with comments", () => {
   });
 });
 
-/** With a remark and a trailing comma wherever a line ends. */
+/** With a comment and a trailing comma at every line end. */
 function loosened(json: string): string {
   return json.replace(/([^[{,\n])\n(\s*[}\]])/g, "$1, // «remark»\n$2").replace(/,\n/g, ", /* «more»\n */\n");
 }

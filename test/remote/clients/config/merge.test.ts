@@ -22,18 +22,18 @@ async function merge(
 const entryOf = (document: unknown, ...path: string[]) =>
   path.reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], document);
 
-describe("a snippet in a text of TOML", () => {
+describe("a snippet in a TOML text", () => {
   const codex = async (text: string, server?: Parameters<typeof merge>[2]) => (await merge("codex", text, server)).next;
   const TABLE = '[mcp_servers.skillet]\ncommand = "/opt/node"\nargs = ["/opt/bin/skillet.cjs", "serve"]\n';
 
-  it("is a table of its own at the end", async () => {
+  it("is a separate table at the end", async () => {
     expect(await codex("")).toBe(TABLE);
     expect(await codex("# mine\nmodel = 'x'\n")).toBe(`# mine\nmodel = 'x'\n\n${TABLE}`);
     expect(await codex("model = 'x'"), "without a last line end").toBe(`model = 'x'\n\n${TABLE}`);
     expect(await codex("model = 'x'\r\n")).toBe(`model = 'x'\r\n\r\n${TABLE.replaceAll("\n", "\r\n")}`);
   });
 
-  it("stands beside tables, lists of tables, dotted and quoted keys", async () => {
+  it("is added next to tables, lists of tables, dotted and quoted keys", async () => {
     const text = [
       'mcp_servers.dotted.command = "d"',
       '[mcp_servers."a.b"] # quoted',
@@ -51,7 +51,7 @@ describe("a snippet in a text of TOML", () => {
     expect(entryOf(parse(next), "mcp_servers", "skillet")).toEqual(COMMAND);
   });
 
-  it("changes what is ours in place, and keeps what was added to it", async () => {
+  it("updates its own keys in place, and keeps added ones", async () => {
     const text =
       '[mcp_servers.skillet] # mine\ncommand = "/old/node" # node\nargs = [\n  "/old/skillet.cjs", # bin\n  "serve",\n]\nstartup_timeout_sec = 30\n[mcp_servers.skillet.env]\nA = "b"\n[x]\ny = 1\n';
     expect(await codex(text)).toBe(
@@ -59,7 +59,7 @@ describe("a snippet in a text of TOML", () => {
     );
   });
 
-  it("takes out what Codex does not want beside an address", async () => {
+  it("removes keys that Codex does not accept next to an address", async () => {
     const text = `${TABLE}enabled = true\n[mcp_servers.skillet.env]\n[x]\ny = 1\n`;
     const { next, parse } = await merge("codex", text, { url: "https://a.example/mcp", hasToken: true });
     expect(parse(next)).toEqual({
@@ -68,14 +68,14 @@ describe("a snippet in a text of TOML", () => {
     });
   });
 
-  it("fills a table that holds nothing", async () => {
+  it("fills an empty table", async () => {
     const text = "[mcp_servers.skillet] # mine\n\n[x]\ny = 1\n";
     const { next, parse } = await merge("codex", text);
     expect(next).toContain("[mcp_servers.skillet] # mine\n");
     expect(parse(next)).toEqual({ mcp_servers: { skillet: COMMAND }, x: { y: 1 } });
   });
 
-  it("is refused beside a number that would not be the same afterwards, in a text that is valid", async () => {
+  it("is refused next to a number that would change, in a valid text", async () => {
     for (const number of ["9007199254740993", "-9223372036854775808", "0xfffffffffffffff"])
       await expect(codex(`a = 1\nb = ${number}\n`)).rejects.toThrow(
         /^has a number that is too large to be kept exactly: line 2$/,
@@ -83,7 +83,7 @@ describe("a snippet in a text of TOML", () => {
     expect(await codex("b = 9007199254740991\n")).toBe(`b = 9007199254740991\n\n${TABLE}`);
   });
 
-  it("is the same text when it is there already", async () => {
+  it("does not change the text if it is there already", async () => {
     for (const text of [
       TABLE,
       `mcp_servers.skillet.${TABLE.split("\n")[1]}\nmcp_servers.skillet.${TABLE.split("\n")[2]}`,
@@ -91,7 +91,7 @@ describe("a snippet in a text of TOML", () => {
       expect(await codex(text)).toBe(text);
   });
 
-  it("is refused where only a person can put it, and where nothing can be read", async () => {
+  it("is refused when only the user can add it, and for an invalid text", async () => {
     for (const text of ["mcp_servers = {}", 'mcp_servers = { a = { command = "x" } }'])
       await expect(codex(text), text).rejects.toThrow(/has mcp_servers in a form that can only be edited by hand/);
     await expect(codex("mcp_servers = []")).rejects.toThrow(/has mcp_servers, which is not an object/);
@@ -99,7 +99,7 @@ describe("a snippet in a text of TOML", () => {
     await expect(codex("a = 1\nb = sesame")).rejects.toThrow(/^is not valid TOML: line 2$/);
   });
 
-  it("does not take the place of another's server, and tells nothing of it but its program", async () => {
+  it("does not replace a foreign server, and quotes only its program", async () => {
     const text = '[mcp_servers.skillet]\ncommand = "npx"\nargs = ["--key", "sesame"]\nenv = { KEY = "sesame" }\n';
     const error = await codex(text).catch((reason) => reason);
     expect(error).toMatchObject({ code: "server-name-taken" });
@@ -107,16 +107,16 @@ describe("a snippet in a text of TOML", () => {
   });
 });
 
-describe("a snippet in a text of JSON", () => {
+describe("a snippet in a JSON text", () => {
   const cursor = async (text: string, server?: Parameters<typeof merge>[2]) =>
     (await merge("cursor", text, server)).next;
 
-  it("is all there is in an empty text", async () => {
+  it("is the only content of an empty text", async () => {
     for (const text of ["", "\n", "  \r\n"])
       expect(JSON.parse(await cursor(text))).toEqual({ mcpServers: { skillet: { type: "stdio", ...COMMAND } } });
   });
 
-  it("comes after the comments in a text that holds nothing else", async () => {
+  it("comes after the comments in a text without other content", async () => {
     for (const text of ["// mine", "// mine\n", "/* mine */\n\n", "// mine\r\n/* {} */\r\n"]) {
       const { next, parse } = await merge("cursor", text);
       expect(next.startsWith(text.trimEnd()), text).toBe(true);
@@ -127,13 +127,13 @@ describe("a snippet in a text of JSON", () => {
     await expect(cursor("/* mine")).rejects.toThrow(/^is not valid JSON: line 1$/);
   });
 
-  it("fills an entry that holds nothing", async () => {
+  it("fills an empty entry", async () => {
     expect(JSON.parse(await cursor('{"mcpServers": {"skillet": {}, "a": {"command": "a"}}}'))).toEqual({
       mcpServers: { skillet: { type: "stdio", ...COMMAND }, a: { command: "a" } },
     });
   });
 
-  it("changes what is ours in place, and keeps what was added to it", async () => {
+  it("updates its own keys in place, and keeps added ones", async () => {
     const text =
       '{\n  "mcpServers": {\n    "skillet": {\n      // mine\n      "type": "stdio",\n      "command": "node", // any\n      "args": ["/old/skillet.cjs", "serve"],\n      "env": { "A": "b" },\n    },\n  },\n}\n';
     expect(await cursor(text)).toBe(
@@ -149,7 +149,7 @@ describe("a snippet in a text of JSON", () => {
     });
   });
 
-  it("keeps remarks and numbers in an entry that loses what the client does not want there any more", async () => {
+  it("keeps comments and numbers in an entry that loses outdated keys", async () => {
     const text =
       '{\n  "mcpServers": {\n    // ours\n    "skillet": { // here\n      "command": "node",\n      "args": ["/old/skillet.cjs", "serve"], // bin\n      // long\n      "timeout": 12345678901234567890,\n      "trust": true,\n      "env": {}\n    }\n  }\n}\n';
     const { next } = await merge("gemini", text, { url: "https://a.example/mcp", hasToken: false });
@@ -158,7 +158,7 @@ describe("a snippet in a text of JSON", () => {
     );
   });
 
-  it("keeps headers that were added, and the server that was switched off", async () => {
+  it("keeps added headers, and a disabled server", async () => {
     const url = "https://a.example/mcp";
     const text = JSON.stringify({
       mcp: { skillet: { type: "remote", url, enabled: false, headers: { "X-Team": "a" } } },
@@ -176,14 +176,14 @@ describe("a snippet in a text of JSON", () => {
     });
   });
 
-  it("writes the address of today over an older spelling of it", async () => {
+  it("replaces an older spelling of its address", async () => {
     const url = "https://a.example/mcp";
     const text = JSON.stringify({ mcpServers: { skillet: { httpUrl: url, trust: true } } }, null, 2);
     const { next } = await merge("gemini", text, { url, hasToken: false });
     expect(JSON.parse(next)).toEqual({ mcpServers: { skillet: { trust: true, url, type: "http" } } });
   });
 
-  it("knows its own by the program, however it is started", async () => {
+  it("recognizes its own entry by the program, however it is started", async () => {
     for (const words of [
       ["npx", "-y", "skillet", "serve"],
       ["/x/node_modules/.bin/skillet", "serve", "--only", "a"],
@@ -198,7 +198,7 @@ describe("a snippet in a text of JSON", () => {
     }
   });
 
-  it("does not take the place of another's server, and tells nothing of it but its program or address", async () => {
+  it("does not replace a foreign server, and quotes only its program or address", async () => {
     const secret = { env: { KEY: "sesame" }, headers: { Authorization: "sesame" } };
     for (const [entry, says] of [
       [{ command: "npx", args: ["sesame", "serve"], ...secret }, 'starts "npx"'],
@@ -215,7 +215,7 @@ describe("a snippet in a text of JSON", () => {
     }
   });
 
-  it("is refused where something is in the way, and where nothing can be read", async () => {
+  it("is refused when another value is in the way, and for an invalid text", async () => {
     for (const text of ['{"mcpServers": []}', '{"mcpServers": null}', '{"mcpServers": "x"}'])
       await expect(cursor(text), text).rejects.toThrow("has mcpServers, which is not an object");
     await expect(cursor('{"mcpServers": {"skillet": []}}')).rejects.toThrow(
@@ -227,7 +227,7 @@ describe("a snippet in a text of JSON", () => {
       await expect(cursor(text), text).rejects.toThrow(/^is not valid JSON(: line \d+)?$/);
   });
 
-  it("keeps everything else, whatever the document", async () => {
+  it("keeps everything else in any document", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.dictionary(fc.string(), fc.jsonValue()),
@@ -248,11 +248,11 @@ describe("a snippet in a text of JSON", () => {
   });
 });
 
-describe("a snippet in the place of one of the other form", () => {
+describe("a snippet that replaces one of the other form", () => {
   const HERE = { url: "http://127.0.0.1:7400/mcp", hasToken: false };
   const TOKEN = { url: "http://localhost:1/mcp", hasToken: true };
 
-  it.each(Object.keys(MCP_CLIENTS))("goes there and back again, where nothing was added: %s", async (name) => {
+  it.each(Object.keys(MCP_CLIENTS))("goes back and forth without additions: %s", async (name) => {
     const { next: started } = await merge(name, "");
     for (const server of [HERE, TOKEN]) {
       const { next: called, parse } = await merge(name, started, server);
@@ -262,7 +262,7 @@ describe("a snippet in the place of one of the other form", () => {
     }
   });
 
-  it("is refused where a key of somebody's own would be lost, and says which, but not what it holds", async () => {
+  it("is refused when a key of the user would be lost, and names the key but not its value", async () => {
     const table =
       '[mcp_servers.skillet]\ncommand = "node"\nargs = ["/x/skillet.cjs", "serve", "--load", "a b"]\ncwd = "/sesame"\n[mcp_servers.skillet.env]\nKEY = "sesame"\n';
     const error = await merge("codex", table, HERE).catch((reason) => reason);
@@ -280,7 +280,7 @@ describe("a snippet in the place of one of the other form", () => {
     await expect(merge("gemini", both, HERE), "the same address").rejects.toThrow(/the new entry cannot keep: env$/);
   });
 
-  it("knows its own on this machine by the path, and elsewhere only by the whole address", async () => {
+  it("recognizes its own entry on this machine by the path, and on others only by the whole address", async () => {
     const at = (url: string) => JSON.stringify({ mcpServers: { skillet: { url } } });
     for (const url of [HERE.url, "http://localhost:1/mcp", "http://[::1]:1/mcp", "https://a.localhost/mcp"])
       expect((await merge("cursor", at(url))).next, url).toContain("/opt/bin/skillet.cjs");
@@ -291,7 +291,7 @@ describe("a snippet in the place of one of the other form", () => {
     }
   });
 
-  it("does not send to another host what was added for this machine", async () => {
+  it("does not send headers for this machine to another host", async () => {
     const text = JSON.stringify({ mcpServers: { skillet: { url: HERE.url, headers: { "X-Key": "sesame" } } } });
     const { next } = await merge("cursor", text, { ...HERE, url: "http://127.0.0.1:7401/mcp" });
     expect(JSON.parse(next).mcpServers.skillet).toMatchObject({ url: "http://127.0.0.1:7401/mcp", headers: {} });

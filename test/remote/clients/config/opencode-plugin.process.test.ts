@@ -28,7 +28,7 @@ async function plugin(command: readonly string[], timeoutSeconds = 60) {
 }
 
 describe("the plugin for OpenCode", () => {
-  it("[A-07] adds the advice of `skillet hook opencode` as a part of the message, once in a conversation", async () => {
+  it("[A-07] adds the advice of `skillet hook opencode` as a part of the message, once per conversation", async () => {
     const home = temporaryFolder({
       "start.mjs": `import { run } from ${JSON.stringify(PROGRAM)};\n${RUN}\n`,
       ".skillet/skills/solana/SKILL.md": skillText("solana", {
@@ -64,7 +64,7 @@ describe("the plugin for OpenCode", () => {
     expect(await (await plugin(node("throw 1")))("   "), "no prompt, no process").toHaveLength(1);
   });
 
-  it("begins with a line that says whose it is", () => {
+  it("starts with a line that names its owner", () => {
     expect(formatOpencodePlugin(["x"], 1).startsWith(PLUGIN_MARK)).toBe(true);
   });
 });
