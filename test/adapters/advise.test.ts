@@ -31,7 +31,7 @@ describe("the advise tool", () => {
     expect(textIn((await call("advise", { prompt: PROMPT, session_id: "b" })).text)).toContain("Check signers.");
   });
 
-  it("[A-06] takes a placeholder that the client did not fill in for no conversation, and bad input for no prompt", async () => {
+  it("[A-06] treats an unfilled placeholder as no conversation, and bad input as no prompt", async () => {
     const { call } = await connectTo(await serve());
     expect(textIn((await call("advise", { prompt: PROMPT, session_id: "${session_id}" })).text)).toContain("signers");
     expect((await call("advise", { prompt: PROMPT })).text).toBe("{}");
@@ -54,7 +54,7 @@ describe("the advise tool", () => {
     },
   );
 
-  describe.each(ERAS)("in %s", (era) => {
+  describe.each(ERAS)("the advise tool in %s", (era) => {
     it.each([
       ["claude-code", true],
       ["codex-mcp-client", true],
@@ -67,7 +67,7 @@ describe("the advise tool", () => {
     });
   });
 
-  it("[A-06] remembers a conversation that the client names across servers that last for one request", async () => {
+  it("[A-06] remembers a named conversation across servers that last for one request", async () => {
     const serving = await serve();
     const ask = async (input: Record<string, unknown>) =>
       (await clientOf(await serving.open({ isStateless: true }))).call("advise", { prompt: PROMPT, ...input });
@@ -78,7 +78,7 @@ describe("the advise tool", () => {
     expect((await ask({})).text).toContain("Check signers.");
   });
 
-  it("[A-06] does not repeat what the model loaded, and gives nothing that is not trusted", async () => {
+  it("[A-06] does not repeat what the model loaded, and shows nothing untrusted", async () => {
     const { call } = await connectTo(
       await serve({ "skills/anchor/SKILL.md": skillText("anchor", { body: "Deploy." }) }),
     );

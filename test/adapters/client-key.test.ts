@@ -25,7 +25,7 @@ async function client({ configuration, more }: { configuration?: string; more?: 
 }
 
 describe("the API key that a client passes to the server", () => {
-  it("is not spent without consent, and is from the moment that the user allows it", async () => {
+  it("is not used without consent, and is used from the moment that the user allows it", async () => {
     const { model, place, use } = await client();
     const refused = await use();
     expect(refused).toMatchObject({ isError: true, _meta: { "skillet/code": "client-key-consent" } });
@@ -38,19 +38,19 @@ describe("the API key that a client passes to the server", () => {
     expect(model.requests.length).toBeGreaterThan(0);
   });
 
-  it("[Q-26] is not spent because a workspace allows it", async () => {
+  it("[Q-26] is not used because a workspace allows it", async () => {
     const { model, use } = await client({ configuration: "[mcp]\nuse_client_key = true\n" });
     expect(await use()).toMatchObject({ isError: true });
     expect(model.requests).toHaveLength(0);
   });
 
-  it("is not spent by a skill that names a model of that provider", async () => {
+  it("is not used by a skill that names a model of that provider", async () => {
     const { model, use } = await client({ more: "model: anthropic/claude-opus-5-5\n" });
     expect(await use()).toMatchObject({ isError: true, _meta: { "skillet/code": "client-key-consent" } });
     expect(model.requests).toHaveLength(0);
   });
 
-  it("does not matter where the user configured a key for skillet", async () => {
+  it("does not matter if the user configured a key for skillet", async () => {
     const model = await modelServer("anthropic", () => "Hello from the model", { apiKey: "sk-of-ours" });
     const config = `[models.default]\nprovider = "anthropic"\nmodel = "test-model"\nbase_url = "${model.url}"\napi_key = "sk-of-ours"\n`;
     const place = placeWith({ ...SKILLS, "home/.skillet/config.toml": config });

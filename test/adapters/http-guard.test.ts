@@ -17,7 +17,7 @@ describe("the token", () => {
     ["nothing after the word", { authorization: "Bearer " }],
     ["another scheme", { authorization: `Basic ${TOKEN}` }],
     ["the token alone", { authorization: TOKEN }],
-  ])("refuses %s before it looks at anything else", async (_, headers) => {
+  ])("is checked first for %s", async (_, headers) => {
     const { url, made, notices } = await serve({ token: TOKEN });
     for (const path of ["/mcp", "/elsewhere"]) {
       const answer = await ask(url, headers, { path, body: "no json at all" });
@@ -30,14 +30,14 @@ describe("the token", () => {
     ]);
   });
 
-  it("is what the answer says to send", async () => {
+  it("is named in the answer as the header to send", async () => {
     const { url } = await serve({ token: TOKEN });
     const { body } = await ask(url, {});
     expect(body).toContain("This server needs its token, as Authorization: Bearer …");
     expect(body).toContain("skillet connect CLIENT --url ADDRESS");
   });
 
-  it.each(["legacy", { pin: "2026-07-28" }] as const)("lets a client in that has it (%o)", async (mode) => {
+  it.each(["legacy", { pin: "2026-07-28" }] as const)("admits a client that has it (%o)", async (mode) => {
     const { url, made } = await serve({ token: TOKEN });
     const client = new Client({ name: "c", version: "1" }, { versionNegotiation: { mode } });
     onTestFinished(() => client.close());
@@ -47,7 +47,7 @@ describe("the token", () => {
     expect(made()).toBeGreaterThan(0);
   });
 
-  it("is wanted for every request of a session, not for its start only", async () => {
+  it("is required for every request of a session, not only for its start", async () => {
     const { url } = await serve({ token: TOKEN });
     const authorization = `Bearer ${TOKEN}`;
     const start = await ask(url, { authorization }, { body: INITIALIZE });
@@ -78,7 +78,7 @@ describe("the token", () => {
 });
 
 describe("the Host header", () => {
-  it("is one of the names of this machine", async () => {
+  it("must be one of the names of this machine", async () => {
     const { url, made } = await serve();
     const { port } = new URL(url);
     for (const host of ["localhost", `localhost:${port}`, `127.0.0.1:${port}`, "[::1]:9", "LOCALHOST"]) {
@@ -100,7 +100,7 @@ describe("the Host header", () => {
     expect(made()).toBe(0);
   });
 
-  it("may be a name that was allowed, or that it is bound to", async () => {
+  it("can be an allowed name, or one that the server is bound to", async () => {
     const { url } = await serve({ host: "127.0.0.2", allowedHosts: ["Skills.Example", "other.example:8080"] });
     expect(url).toMatch(/^http:\/\/127\.0\.0\.2:\d+\/mcp$/);
     for (const host of ["127.0.0.2", "skills.example:443", "other.example"]) {
@@ -109,7 +109,7 @@ describe("the Host header", () => {
     expect((await ask(url, { host: "third.example" })).status).toBe(403);
   });
 
-  it("may be any on all interfaces, where the token decides, unless names were given", () => {
+  it("can be any on all interfaces, where the token decides, unless names were given", () => {
     for (const host of ["0.0.0.0", "::"]) {
       expect(status({ host, token: TOKEN }, { host: "box.lan" })).toBe(200);
       expect(status({ host, token: TOKEN, allowedHosts: ["box.lan"] }, { host: "box.lan:80" })).toBe(200);
@@ -130,7 +130,7 @@ describe("the Host header", () => {
 });
 
 describe("the Origin header", () => {
-  it("is the server's own, or allowed, where there is one", async () => {
+  it("must be the server's own, or allowed, if there is one", async () => {
     const { url, made } = await serve({ host: "127.0.0.2", allowedOrigins: ["https://app.example", "any.example"] });
     const { port } = new URL(url);
     for (const origin of [
@@ -173,7 +173,7 @@ describe("the Origin header", () => {
     expect(made()).toBe(0);
   });
 
-  it("is the server's own as browsers write it, without the port that every page has", () => {
+  it("is recognized as the server's own as browsers write it, without the default port", () => {
     const origins = ["http://localhost", "http://127.0.0.1", "http://localhost:80", "http://localhost:7400"];
     const isIn = (port: number) => origins.filter((origin) => isAllowed({ host: "127.0.0.1", port }, origin));
     expect(isIn(80)).toEqual(["http://localhost", "http://127.0.0.1"]);
@@ -182,13 +182,13 @@ describe("the Origin header", () => {
     expect(isAllowed(onAll, "http://0.0.0.0:7400")).toBe(false);
   });
 
-  it("may be any page of this machine where the operator says so", async () => {
+  it("can be any page of this machine if the operator allows that", async () => {
     const { url } = await serve({ allowedOrigins: ["localhost"] });
     expect((await ask(url, { origin: "http://localhost:3000" }, { body: INITIALIZE })).status).toBe(200);
     expect((await ask(url, { origin: "http://127.0.0.1:3000" }, { body: INITIALIZE })).status).toBe(403);
   });
 
-  it("is allowed however the operator spells it, and no wider than that", () => {
+  it("is allowed in any spelling of the operator, and no wider", () => {
     const allowedOrigins = [
       "App.Example",
       "ported.example:3000",
@@ -209,7 +209,7 @@ describe("the Origin header", () => {
       expect([origin, isIn(origin)]).toEqual([origin, false]);
   });
 
-  it("brings no headers for pages into an answer when there is none", async () => {
+  it("adds no headers for pages to an answer when it is missing", async () => {
     const { url } = await serve();
     const { status, headers } = await ask(url, {}, { body: INITIALIZE });
     expect(status).toBe(200);
@@ -217,7 +217,7 @@ describe("the Origin header", () => {
     expect(headers["vary"], "kept answers are for no page").toBe("Origin");
   });
 
-  it("lets a page read the session that it got", async () => {
+  it("lets a page read its session id", async () => {
     const { url } = await serve({ allowedOrigins: ["http://localhost:6274"] });
     const { status, headers } = await ask(url, { origin: "http://localhost:6274" }, { body: INITIALIZE });
     expect(status).toBe(200);
@@ -225,7 +225,7 @@ describe("the Origin header", () => {
     expect(headers["access-control-expose-headers"]).toContain("mcp-session-id");
   });
 
-  it("lets a page ask what it may send, without the token, which it cannot send yet", async () => {
+  it("lets a page send a preflight request without the token, which it cannot send yet", async () => {
     const { url } = await serve({ token: TOKEN, allowedOrigins: ["http://localhost"] });
     const asked = {
       "access-control-request-method": "POST",
@@ -248,8 +248,8 @@ describe("the Origin header", () => {
   });
 });
 
-describe("who is refused", () => {
-  it("is told to the operator, once a while for each reason, in one plain line and without the token", async () => {
+describe("a refused request", () => {
+  it("is reported to the operator, occasionally per reason, in one plain line and without the token", async () => {
     const { url, notices } = await serve({ token: TOKEN });
     const long = `evil.example${"x".repeat(5000)}`;
     for (let times = 0; times < 3; times++) {
@@ -264,13 +264,13 @@ describe("who is refused", () => {
     ]);
   });
 
-  it("has no character in it that a terminal would follow", async () => {
+  it("is reported without control characters", async () => {
     const { url, notices } = await serve();
     await ask(url, { origin: "http://a\x9b31m\tb" });
     expect(notices.join()).toContain('"http://a?31m?b"');
   });
 
-  it("is told again after a minute, and not before", () => {
+  it("is reported again after a minute, and not before", () => {
     const notices: string[] = [];
     let now = 0;
     const guard = createHttpGuard({
@@ -288,7 +288,7 @@ describe("who is refused", () => {
     expect(told).toEqual([1, 1, 2, 2, 2, 3]);
   });
 
-  it("is no reason to fail where nobody listens", async () => {
+  it("does not fail without a listener", async () => {
     const serving = await serveHttp(newServer, { token: false });
     onTestFinished(() => serving.close());
     expect((await ask(serving.url, { host: "evil.example" })).status).toBe(403);
@@ -323,7 +323,7 @@ function newServer() {
   return server;
 }
 
-/** What a guard says to a request with the token; 200 when nothing. */
+/** Returns the guard's status for a request with the token; 200 when it accepts. */
 function status(
   options: Omit<Partial<HttpGuardOptions>, "port"> & { host: string },
   headers: { host: string; origin?: string },
@@ -346,7 +346,7 @@ interface Question {
   body?: string;
 }
 
-/** Also headers that `fetch` does not let one set. */
+/** Also sends headers that `fetch` does not allow. */
 async function ask(url: string, headers: Record<string, string>, { method, path = "/mcp", body }: Question = {}) {
   const answer = await new Promise<import("node:http").IncomingMessage>((resolve, reject) => {
     sendRequest(new URL(path, url), {

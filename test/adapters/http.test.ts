@@ -19,8 +19,8 @@ import { waitFor } from "../support/wait-for.ts";
 type Era = "legacy" | "modern";
 const ERAS: readonly Era[] = ["legacy", "modern"];
 
-describe("clients", () => {
-  it.each(ERAS)("answers a %s client, with progress on the way", async (era) => {
+describe("HTTP clients", () => {
+  it.each(ERAS)("get answers and progress over %s", async (era) => {
     const { url } = await serve();
     const client = await connected(url, era);
     const heard: unknown[] = [];
@@ -29,7 +29,7 @@ describe("clients", () => {
     expect(heard).toEqual([1, 2]);
   });
 
-  it.each(ERAS)("tells a %s client that lists have changed", async (era) => {
+  it.each(ERAS)("get notices of changed lists over %s", async (era) => {
     const { url, serving, factory } = await serve();
     let heard = 0;
     const onChanged = () => void heard++;
@@ -46,7 +46,7 @@ describe("clients", () => {
     expect(factory.eras).toContain(era);
   });
 
-  it("gives each session a server of its own, which keeps what happened in it", async () => {
+  it("get a separate server per session, which keeps its state", async () => {
     const { url, serving } = await serve();
     const [one, other] = [await connected(url, "legacy"), await connected(url, "legacy")];
     await called(one, "grow");
@@ -56,7 +56,7 @@ describe("clients", () => {
     expect(serving.sessions).toBe(2);
   });
 
-  it("serves both revisions at once, and many sessions at once", async () => {
+  it("can use both revisions and many sessions at once", async () => {
     const { url, serving, factory } = await serve({ maxSessions: 50 });
     const clients = await Promise.all(Array.from({ length: 50 }, () => connected(url, "legacy")));
     const modern = await connected(url, "modern");
@@ -68,7 +68,7 @@ describe("clients", () => {
     expect(factory.closed.filter((name) => name.startsWith("legacy"))).toHaveLength(50);
   });
 
-  it("forgets a call that the client cancelled, and closes its stream", async () => {
+  it("can cancel a call, which closes its stream", async () => {
     const { url, factory, notices } = await serve({ idleSeconds: 1.5 });
     const session = await initialized(url);
     const call = await open(url, session, callOf("wait", 7));
@@ -81,7 +81,7 @@ describe("clients", () => {
     expect(notices).toEqual([]);
   });
 
-  it("answers the rest of a batch of which one call was cancelled", async () => {
+  it("get the rest of a batch of which one call was canceled", async () => {
     const { url, factory } = await serve();
     const session = await initialized(url, "2025-03-26");
     const call = await open(url, session, [callOf("wait", 1), callOf("hold", 2)]);
@@ -95,7 +95,7 @@ describe("clients", () => {
 });
 
 describe("sessions", () => {
-  it("ends one on DELETE, closes its server once, and does not know it afterwards", async () => {
+  it("end on DELETE, close their server once, and are unknown afterwards", async () => {
     const { url, serving, factory } = await serve();
     const session = await initialized(url);
     const stream = await open(url, session);
@@ -109,7 +109,7 @@ describe("sessions", () => {
     expect(factory.closed).toEqual(["legacy 1"]);
   });
 
-  it("knows no session that it did not give out", async () => {
+  it("are unknown unless the server created them", async () => {
     const { url } = await serve();
     const foreign = { "mcp-session-id": "00000000-0000-4000-8000-000000000000" };
     for (const method of ["GET", "DELETE"]) {
@@ -119,7 +119,7 @@ describe("sessions", () => {
     expect((await ask(url, { headers: foreign, body: INITIALIZE })).status).toBe(404);
   });
 
-  it("wants a session for all but initialize", async () => {
+  it("are required for every request except initialize", async () => {
     const { url, factory } = await serve();
     for (const body of [
       callOf("who"),
@@ -134,13 +134,13 @@ describe("sessions", () => {
     expect(factory.eras).toEqual([]);
   });
 
-  it("says to a client of the newer revision that there is no GET", async () => {
+  it("have no GET for a client of the newer revision", async () => {
     const { url } = await serve();
     const headers = { accept: BOTH, "mcp-protocol-version": MODERN };
     expect((await ask(url, { method: "GET", headers })).status).toBe(405);
   });
 
-  it("keeps nothing of an initialize that it refused", async () => {
+  it("keep nothing of a refused initialize", async () => {
     const { url, serving, factory } = await serve();
     expect((await ask(url, { headers: { accept: "application/json" }, body: INITIALIZE })).status).toBe(406);
     expect((await ask(url, { body: [INITIALIZE, callOf("who")] })).status).toBe(400);
@@ -148,13 +148,13 @@ describe("sessions", () => {
     expect(serving.sessions).toBe(0);
   });
 
-  it("ends those that are idle, but none with an open stream", async () => {
+  it("end when they are idle, but never with an open stream", async () => {
     const { url, serving, factory } = await serve({ idleSeconds: 1 });
     const kept = await initialized(url);
     const stream = await open(url, kept);
     await initialized(url);
     await waitFor(() => expect(factory.closed).toEqual(["legacy 2"]));
-    // One that has been idle for less than the kept one has had its stream.
+    // A session that was idle for a shorter time than the kept one has had its stream.
     await initialized(url);
     await waitFor(() => expect(factory.closed).toEqual(["legacy 2", "legacy 3"]));
     expect(serving.sessions).toBe(1);
@@ -163,7 +163,7 @@ describe("sessions", () => {
     await waitFor(() => expect(factory.closed).toEqual(["legacy 2", "legacy 3", "legacy 1"]));
   });
 
-  it("makes room by ending the one that has been idle for longest, and refuses a new one if none is", async () => {
+  it("end when they are idle for the longest time and the limit is reached, or a new one is refused", async () => {
     const { url, serving, factory } = await serve({ maxSessions: 2 });
     const first = await initialized(url);
     const second = await initialized(url);
@@ -178,7 +178,7 @@ describe("sessions", () => {
     expect(serving.sessions).toBe(2);
   });
 
-  it("[Q-30] ends no session of another caller in a flood of new ones", async () => {
+  it("[Q-30] of another caller do not end in a flood of new ones", async () => {
     const { url, serving } = await serve({ maxSessions: 5 });
     const other = { localAddress: "127.0.0.2" };
     const quiet = await initialized(url, "2025-11-25", other);
@@ -190,7 +190,7 @@ describe("sessions", () => {
     expect((await ask(url, { headers: another, body: callOf("who") })).status).toBe(200);
   });
 
-  it("counts those that are still being made", async () => {
+  it("count while they are being created", async () => {
     const { make, eras } = newFactory();
     let go = () => {};
     const gate = new Promise<void>((resolve) => {
@@ -204,7 +204,7 @@ describe("sessions", () => {
     expect([serving.sessions, eras]).toEqual([1, ["legacy"]]);
   });
 
-  it("keeps none of which the client never heard, since it hung up meanwhile", async () => {
+  it("are removed when the client hung up before it received them", async () => {
     const factory = newFactory();
     const { promise, resolve: goOn } = Promise.withResolvers<void>();
     let asked: Request | undefined;
@@ -222,7 +222,7 @@ describe("sessions", () => {
     expect(serving.sessions).toBe(0);
   });
 
-  it("answers 500 when no server can be made, and says why to the operator only", async () => {
+  it("answer 500 when no server can be created, and report the reason to the operator only", async () => {
     const broken = () => Promise.reject(new Error("the disk is full\nof secrets"));
     const { url, notices } = await serve({}, broken);
     const legacy = await ask(url, { body: INITIALIZE });
@@ -242,7 +242,7 @@ describe("a client that hangs up in the middle of a call", () => {
     await waitFor(() => expect(factory.aborted).toBe(1));
   });
 
-  it("has its call aborted when it does not come back", async () => {
+  it("has its call aborted when it does not return", async () => {
     const { url, factory, serving } = await serve();
     const session = await initialized(url);
     const stream = await open(url, session);
@@ -255,7 +255,7 @@ describe("a client that hangs up in the middle of a call", () => {
     expect((await ask(url, { headers: session, body: callOf("who") })).status).toBe(200);
   });
 
-  it("keeps its call while another stream of it is open", async () => {
+  it("keeps its call while another of its streams is open", async () => {
     const { url, factory } = await serve();
     const session = await initialized(url);
     const stream = await open(url, session);
@@ -272,7 +272,7 @@ describe("a client that hangs up in the middle of a call", () => {
     await waitFor(() => expect(factory.abortedIn).toEqual(["legacy 2", "legacy 1"]));
   });
 
-  it("does so with a whole client that dies", async () => {
+  it("can also be a client whose process dies", async () => {
     const { url, factory } = await serve();
     for (const era of ERAS) {
       const client = await connected(url, era);
@@ -309,7 +309,7 @@ describe("bad requests", () => {
     expect((await ask(url, { body: INITIALIZE })).status).toBe(200);
   });
 
-  it("says what there is to OPTIONS, and to a page of a stranger that it may not call", async () => {
+  it("lists the methods for OPTIONS, and tells a foreign page that it may not call", async () => {
     const { url } = await serve();
     const { status, headers, body } = await ask(url, { method: "OPTIONS" });
     expect([status, headers["allow"], body]).toEqual([204, "GET, POST, DELETE, OPTIONS", ""]);
@@ -340,7 +340,7 @@ describe("bad requests", () => {
     expect(factory.closed).toEqual(["legacy 1"]);
   });
 
-  it("ends a session as idle whose stream broke by itself", async () => {
+  it("ends a session as idle whose stream broke", async () => {
     const factory = newFactory();
     const { url, serving } = await serve({ idleSeconds: 0.5 }, (context) =>
       tampered(factory.make(context), (transport) => {
@@ -357,7 +357,7 @@ describe("bad requests", () => {
     await waitFor(() => expect(factory.closed).toEqual(["legacy 1"]));
   });
 
-  it("answers what nobody can look at, and goes on", async () => {
+  it("answers unreadable requests, and continues", async () => {
     const { url, serving } = await serve();
     const deep = "[".repeat(100_000) + "]".repeat(100_000);
     const body = JSON.stringify(INITIALIZE).replace(
@@ -370,7 +370,7 @@ describe("bad requests", () => {
     expect((await ask(url, { body: INITIALIZE })).status).toBe(200);
   });
 
-  it("does not look at the messages of a batch that is too long", async () => {
+  it("does not read the messages of a batch that is too long", async () => {
     const { url } = await serve();
     const session = await initialized(url, "2025-03-26");
     const batch = (length: number) =>
@@ -382,7 +382,7 @@ describe("bad requests", () => {
     }
   });
 
-  it("goes on when a server cannot be closed, whatever it throws", async () => {
+  it("continues when a server cannot be closed, whatever it throws", async () => {
     const failing: McpServerFactory = () => {
       const server = new Server({ name: "s", version: "1.0.0" }, { capabilities: {} });
       return Object.assign(server, { close: () => Promise.reject("no error at all") });
@@ -394,12 +394,12 @@ describe("bad requests", () => {
     expect((await ask(url, { body: INITIALIZE })).status).toBe(200);
   });
 
-  it("says that malformed JSON is a parse error", async () => {
+  it("reports malformed JSON as a parse error", async () => {
     const { url } = await serve();
     expect((await ask(url, { body: "{" })).json).toMatchObject({ jsonrpc: "2.0", id: null, error: { code: -32700 } });
   });
 
-  it("answers a batch in a session, and none of the newer revision", async () => {
+  it("answers a batch in a session, but not in the newer revision", async () => {
     const { url } = await serve();
     const session = await initialized(url, "2025-03-26");
     const answer = await ask(url, { headers: session, body: [callOf("who", 1), callOf("count", 2)] });
@@ -408,7 +408,7 @@ describe("bad requests", () => {
     expect((await ask(url, { headers, body: [body] })).status).toBe(400);
   });
 
-  it("refuses a body that says it is too large before it comes", async () => {
+  it("refuses a body by its declared size before it arrives", async () => {
     const { url } = await serve({ maxBody: 1000 });
     const answer = await raw(url, "POST /mcp HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 1001\r\n");
     expect(answer).toMatch(/^HTTP\/1\.1 413 /);
@@ -418,27 +418,24 @@ describe("bad requests", () => {
     ["nobody", {}, 1000, 100],
     ["the limit", { maxBody: 999 }, 1000, 413],
     ["the token", { token: "secret" }, 1000, 401],
-  ])(
-    "lets a client go on that asks whether to send its body, unless %s is against it",
-    async (_, options, length, status) => {
-      const { url } = await serve(options);
-      const socket = dial(url);
-      socket.write(
-        `POST /mcp HTTP/1.1\r\nHost: ${new URL(url).host}\r\nContent-Type: application/json\r\nAccept: ${BOTH}\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`,
-      );
-      const said = heard(socket);
-      await new Promise((resolve) => socket.once("data", resolve));
-      if (status === 100) socket.end(JSON.stringify(INITIALIZE).padEnd(length));
-      expect(await said).toMatch(
-        status === 100 ? /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 / : new RegExp(`^HTTP/1\\.1 ${status} `),
-      );
-    },
-  );
+  ])("answers Expect: 100-continue, unless %s prevents it", async (_, options, length, status) => {
+    const { url } = await serve(options);
+    const socket = dial(url);
+    socket.write(
+      `POST /mcp HTTP/1.1\r\nHost: ${new URL(url).host}\r\nContent-Type: application/json\r\nAccept: ${BOTH}\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`,
+    );
+    const said = heard(socket);
+    await new Promise((resolve) => socket.once("data", resolve));
+    if (status === 100) socket.end(JSON.stringify(INITIALIZE).padEnd(length));
+    expect(await said).toMatch(
+      status === 100 ? /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 / : new RegExp(`^HTTP/1\\.1 ${status} `),
+    );
+  });
 
   it.each([
     ["is too large", { maxBody: 1000 }, 413],
     ["comes from a stranger", { token: "secret" }, 401],
-  ])("stops reading a body without end that %s, and hangs up", async (_, options, status) => {
+  ])("stops reading an endless body that %s, and hangs up", async (_, options, status) => {
     const { url } = await serve(options);
     const socket = dial(url);
     socket.write(
@@ -449,7 +446,7 @@ describe("bad requests", () => {
     expect(await heard(socket)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
   });
 
-  it("[Q-24] takes little of a body without end once its answer is due, however fast it comes", async () => {
+  it("[Q-24] reads little of an endless body once its answer is due, however fast it comes", async () => {
     const { url } = await serve({ maxBody: 1000 });
     const socket = dial(url);
     const chunk = `10000\r\n${"x".repeat(0x10000)}\r\n`;
@@ -463,11 +460,11 @@ describe("bad requests", () => {
     );
     pump();
     expect(await answer).toMatch(/^HTTP\/1\.1 413 /);
-    // What was read, and what the buffers of two sockets hold.
+    // The bytes that were read, and the content of two socket buffers.
     expect(socket.bytesWritten - socket.writableLength).toBeLessThan(24 * 1024 * 1024);
   });
 
-  it("takes a body of exactly the limit", async () => {
+  it("accepts a body of exactly the limit", async () => {
     const { url } = await serve({ maxBody: 1000 });
     const body = JSON.stringify(INITIALIZE);
     expect((await ask(url, { body: body.padEnd(1000) })).status).toBe(200);
@@ -484,7 +481,7 @@ describe("bad requests", () => {
     expect(factory.eras).toEqual(["legacy"]);
   });
 
-  it("sends a large answer whole to a client that reads it late", async () => {
+  it("sends a large answer completely to a slow client", async () => {
     const { url } = await serve();
     const session = await initialized(url);
     const stream = await open(url, session, callOf("large"));
@@ -493,7 +490,7 @@ describe("bad requests", () => {
     expect((await text(stream)).length).toBeGreaterThan(20 * 1024 * 1024);
   });
 
-  it("takes no more of an answer into memory than the client reads, and lets go of it when the client does", async () => {
+  it("buffers no more of an answer than the client reads, and frees it when the client disconnects", async () => {
     let made = 0;
     let isCancelled = false;
     const endless = new ReadableStream({
@@ -523,8 +520,8 @@ describe("bad requests", () => {
   });
 });
 
-describe("the end", () => {
-  it("does not wait for calls and streams of any sort, and leaves nothing running", async () => {
+describe("closing the server", () => {
+  it("does not wait for calls and streams, and leaves nothing running", async () => {
     const program = `
       import { Server } from ${JSON.stringify(import.meta.resolve("@modelcontextprotocol/server"))};
       import { Client, StreamableHTTPClientTransport } from ${JSON.stringify(import.meta.resolve("@modelcontextprotocol/client"))};
@@ -571,7 +568,7 @@ describe("the end", () => {
     await expect(ask(url, { body: INITIALIZE })).rejects.toThrow("ECONNREFUSED");
   });
 
-  it("says which port is taken", async () => {
+  it("reports a port in use", async () => {
     const { url } = await serve();
     const port = Number(new URL(url).port);
     const refused = serveHttp(() => new Server({ name: "t", version: "1" }), { port, token: false });
@@ -586,7 +583,7 @@ describe("the end", () => {
     ["192.0.2.7", "192.0.2.7 is not an address of this machine"],
     ["2001:db8::7", "[2001:db8::7] is not an address of this machine"],
     ["nowhere.invalid", "Cannot resolve nowhere.invalid"],
-  ])("says in words why it cannot listen on %s", async (host, message) => {
+  ])("explains in words why it cannot listen on %s", async (host, message) => {
     const refused = serveHttp(() => new Server({ name: "t", version: "1" }), { host, token: "secret" });
     await expect(refused).rejects.toMatchObject({
       code: "usage",
@@ -595,7 +592,7 @@ describe("the end", () => {
     });
   });
 
-  it("says in words that a port is not for this user", async ({ skip }) => {
+  it("explains in words that the user may not use a port", async ({ skip }) => {
     const module = JSON.stringify(moduleOf("adapters/mcp-server/http-server"));
     const program = `
       const { serveHttp } = await import(${module});
@@ -632,11 +629,11 @@ async function serve(options: Partial<HttpServerOptions> = {}, make?: McpServerF
   return { serving, url: serving.url, factory, notices };
 }
 
-/** Makes servers with a few tools, and knows what happens in them. */
+/** Creates servers with a few tools, and records their events. */
 function newFactory() {
   const factory = {
     eras: [] as Era[],
-    /** The names of those that were closed, once for each time. */
+    /** The names of closed servers, once per close. */
     closed: [] as string[],
     waiting: 0,
     aborted: 0,
@@ -699,7 +696,7 @@ function newFactory() {
   return factory;
 }
 
-/** A server that does something to its transport as soon as it has one. */
+/** A server that acts on its transport as soon as it has one. */
 function tampered(server: Server, tamper: (transport: WebStandardStreamableHTTPServerTransport) => void): Server {
   const connect = server.connect.bind(server);
   server.connect = async (transport) => {
@@ -739,7 +736,7 @@ function modernCall(name: string) {
   };
 }
 
-/** Starts a session by hand: its headers. */
+/** Starts a session by hand, and returns its headers. */
 async function initialized(url: string, protocolVersion = "2025-11-25", from: Pick<Question, "localAddress"> = {}) {
   const body = { ...INITIALIZE, params: { ...INITIALIZE.params, protocolVersion } };
   const answer = await ask(url, { ...from, body });
@@ -755,12 +752,12 @@ interface Question {
   method?: string;
   path?: string;
   headers?: Record<string, string>;
-  /** Where it is sent from, on the loopback interface. */
+  /** The source address, on the loopback interface. */
   localAddress?: string;
   body?: unknown;
 }
 
-/** A request of which nothing is waited for. */
+/** Sends a request without waiting for anything. */
 function started(url: string, { method, path = "/mcp", headers = {}, localAddress, body }: Question) {
   const bytes = body === undefined || typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body);
   const request = sendRequest(new URL(path, url), {
@@ -774,12 +771,12 @@ function started(url: string, { method, path = "/mcp", headers = {}, localAddres
   return request.end(bytes);
 }
 
-/** The answer to a request, as soon as it begins. */
+/** Returns the answer to a request, as soon as it begins. */
 function begun(url: string, question: Question): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => started(url, question).on("response", resolve).on("error", reject));
 }
 
-/** A stream of a session: that of a call, or the one for all else. */
+/** Opens a stream of a session: that of a call, or the general one. */
 async function open(url: string, headers: Record<string, string>, body?: unknown) {
   const stream = await begun(url, { headers, body });
   expect(stream.headers["content-type"]).toBe("text/event-stream");
@@ -811,14 +808,14 @@ async function half(socket: Socket, url: string, body: string): Promise<void> {
   await new Promise((sent) => socket.write(body, sent));
 }
 
-/** Sends a head, and no body: all that comes back. */
+/** Sends a head without a body, and returns the whole answer. */
 function raw(url: string, head: string): Promise<string> {
   const socket = dial(url);
   socket.write(`${head}Host: ${new URL(url).host}\r\n\r\n`);
   return heard(socket);
 }
 
-/** All that comes until the other side hangs up, however it does. */
+/** Reads until the other side closes the connection in any way. */
 function heard(socket: Socket): Promise<string> {
   let all = "";
   socket.on("data", (data) => {

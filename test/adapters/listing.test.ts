@@ -14,7 +14,7 @@ const SKILLS = cuedSkills(60);
 const FILES = Object.fromEntries(SKILLS.map((skill) => [`home/.skillet/skills/${skill.name}/SKILL.md`, fileOf(skill)]));
 const NO_BUNDLED = { only: SKILLS.map(({ name }) => name) };
 
-/** As they announce themselves, seen in the handshakes of the real programs. */
+/** As the real programs announce themselves in their handshakes. */
 const CLIENTS: readonly (readonly [name: string, room: McpTextLimits])[] = [
   ["claude-code", CLIENT_LISTINGS.claude.mcp],
   ["codex-mcp-client", CLIENT_LISTINGS.codex.mcp],
@@ -71,14 +71,14 @@ function expectComplete(
   room: McpTextLimits,
 ) {
   const isKnown = room !== UNKNOWN_CLIENT_LIMITS;
-  // Some other client may drop instructions or cut them: there the names matter most.
+  // Another client may drop or cut instructions: there the names matter most.
   expect(counted(instructions, description)).toEqual({ names: 60, cues: isKnown ? 60 : expect.any(Number) });
   if (room.instructions === 0) expect(counted(description)).toEqual({ names: 60, cues: 60 });
   if (!isKnown) expect(counted(description).names).toBeGreaterThan(40);
 }
 
 describe.each(ERAS)("the list of 60 skills for a client of %s", (era) => {
-  it.each(CLIENTS)("[A-02, A-03] has every name for %s, and all cues where they fit", async (announces, room) => {
+  it.each(CLIENTS)("contains every name for %s, and all cues that fit", async (announces, room) => {
     const { client } = await connectTo(servingOf(await discoverIn(FILES), NO_BUNDLED), { era, name: announces });
     const whole = await seenBy(client, { ...room, instructions: 1e6, toolDescription: 1e6 });
     if (room.instructions > 0) expect(whole.instructions.length).toBeLessThanOrEqual(room.instructions);
@@ -91,7 +91,7 @@ describe.each(ERAS)("the list of 60 skills for a client of %s", (era) => {
   });
 
   it.each(CLIENTS)(
-    "[A-02, A-03] is whole in list_skills for %s, as far as a result reaches its model",
+    "is complete in list_skills for %s, as far as a result reaches its model",
     async (announces, room) => {
       const files = Object.fromEntries(
         SKILLS.map((skill) => [`home/.skillet/skills/${skill.name}/SKILL.md`, fileOf(long(skill))]),
@@ -129,7 +129,7 @@ describe("the list of skills", () => {
     return client.getInstructions() ?? "";
   };
 
-  it("[A-03] is within disclosure.listing_budget, however much a client takes", async () => {
+  it("[A-03] stays within disclosure.listing_budget, however much a client accepts", async () => {
     const config = (tokens: number) => ({
       ...FILES,
       "home/.skillet/config.toml": `[disclosure]\nlisting_budget = ${tokens}\n`,
@@ -140,7 +140,7 @@ describe("the list of skills", () => {
     for (const { name, description } of SKILLS) expect(long).toContain(`- ${name}: ${description}`);
   });
 
-  it("[A-04] keeps the descriptions of what was used most when the session began, and stays the same", async () => {
+  it("[A-04] keeps the descriptions of the most used skills at the start of the session, and stays the same", async () => {
     const scene = await discoverIn({
       ...FILES,
       "home/.skillet/config.toml": "[disclosure]\nlisting_budget = 560\n",
@@ -160,7 +160,7 @@ describe("the list of skills", () => {
     expect((await seenBy(copilot.client, CLIENT_LISTINGS.copilot.mcp)).description).toBe(first);
   });
 
-  it("reaches a client that sees it in the description of load_skill again when it changes", async () => {
+  it("is sent again to a client that sees it in the description of load_skill when it changes", async () => {
     const scene = await discoverIn(FILES);
     const serving = servingOf(scene);
     const { client, changes } = await connectTo(serving, { name: "copilot-cli" });
@@ -172,7 +172,7 @@ describe("the list of skills", () => {
     expect((await seenBy(client, CLIENT_LISTINGS.copilot.mcp)).description).toContain("- new-skill:");
   });
 
-  it("has room for a server's own instructions first", async () => {
+  it("leaves room for a server's own instructions first", async () => {
     const serving = servingOf(await discoverIn(FILES), { ...NO_BUNDLED, instructions: "Be brief. ".repeat(300) });
     const { client } = await connectTo(serving, { name: "claude-code" });
     const seen = await seenBy(client, CLIENT_LISTINGS.claude.mcp);

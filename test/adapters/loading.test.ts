@@ -10,7 +10,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const MAIL = "home/.skillet/skills/mail";
 
-/** A skill whose toolset is imported no further until the file `release` is in the workspace. */
+/** A skill whose toolset waits in its import until the file `release` is in the workspace. */
 async function blockedMail(more = ""): Promise<{ scene: Scene; release(): void; isBlocked(): boolean }> {
   const scene = await discoverIn({ "x.txt": "" });
   const [begun, released] = [join(scene.root, "begun"), join(scene.root, "release")];
@@ -40,14 +40,14 @@ const PLAIN = {
 };
 
 describe.each(sampleRows(ERAS, 1))("loading a skill with a toolset, for a client of %s", (era) => {
-  it("gives the instructions while the toolset is still being imported, then lists its tools", async () => {
+  it("returns the instructions during the import of the toolset, then lists its tools", async () => {
     const { scene, release, isBlocked } = await blockedMail();
     const { call, tools, changes } = await connectTo(servingOf(scene), { era, name: "claude-code" });
     const { text } = await call("load_skill", { skill: "mail" });
     expect(text).toContain("Send it with send.");
     expect(text).toContain("[The tools of its toolsets are still loading]");
     expect(text).toContain("call_skill_tool");
-    await waitFor(isBlocked); // It was begun, and nothing that was asked for has waited for it.
+    await waitFor(isBlocked); // It has started, and no request has waited for it.
     expect((await call("list_skills")).text).toContain("mail");
     expect(isBlocked()).toBe(true);
     expect(changes()).toBe(0);
@@ -60,7 +60,7 @@ describe.each(sampleRows(ERAS, 1))("loading a skill with a toolset, for a client
     expect((await direct).text).toContain("mail of y");
   });
 
-  it("has the tools in the list at once where the same files were imported before", async () => {
+  it("lists the tools at once when the same files were imported before", async () => {
     const scene = await discoverIn(PLAIN);
     const first = await connectTo(servingOf(scene), { era, name: "copilot-cli" });
     await first.call("load_skill", { skill: "mail" });
@@ -88,7 +88,7 @@ describe.each(sampleRows(ERAS, 1))("loading a skill with a toolset, for a client
     expect(called.text).toContain("mail of x");
   });
 
-  it("says in the next answer which tools there are, once", async () => {
+  it("lists the tools once in the next answer", async () => {
     const { scene, release } = await blockedMail();
     const { call, changes } = await connectTo(servingOf(scene), { era, name: "codex-mcp-client" });
     await call("load_skill", { skill: "mail" });
@@ -99,7 +99,7 @@ describe.each(sampleRows(ERAS, 1))("loading a skill with a toolset, for a client
     expect(await next()).not.toContain("Skill 'mail'");
   });
 
-  it("says why a toolset cannot be imported: to who calls its tool, and in the next answer", async () => {
+  it("explains a failed import to the caller of a tool, and in the next answer", async () => {
     const { scene, release } = await blockedMail('throw new Error("no such mailbox");');
     const { call } = await connectTo(servingOf(scene), { era, name: "codex-mcp-client" });
     expect((await call("load_skill", { skill: "mail" })).isError).toBe(false);
@@ -116,7 +116,7 @@ describe.each(sampleRows(ERAS, 1))("loading a skill with a toolset, for a client
     );
   });
 
-  it("says why a tool that was known before cannot be called any more", async () => {
+  it("explains why a tool that was known before cannot be called now", async () => {
     const scene = await discoverIn(PLAIN);
     const first = await connectTo(servingOf(scene), { era, name: "claude-code" });
     await first.call("load_skill", { skill: "mail" });
@@ -135,7 +135,7 @@ describe.each(sampleRows(ERAS, 1))("loading a skill with a toolset, for a client
   });
 });
 
-it("takes no tools from a cache file that holds none", async () => {
+it("takes no tools from an invalid cache file", async () => {
   const scene = await discoverIn(PLAIN);
   const first = await connectTo(servingOf(scene));
   await first.call("load_skill", { skill: "mail" });

@@ -8,7 +8,7 @@ import {
 } from "../support/many-sessions.ts";
 
 describe("many sessions of many people on one server", { timeout: 120_000 }, () => {
-  it("[E-35] see only what belongs to their person, at the same time", async () => {
+  it("[E-35] see only what belongs to their person, concurrently", async () => {
     const team = await serverOfPeople(10);
     const sessions: PlainSession[] = [];
     await inTurns([...Array(60).keys()], 10, async (index) => {

@@ -23,7 +23,7 @@ async function openMail(): Promise<Session> {
   return session;
 }
 
-/** A connected client, and how often it was notified of other tools. */
+/** A connected client, and its number of notifications about tools. */
 async function connect(server: () => McpServer, era: Era = "2025-11-25") {
   const [ours, theirs] = InMemoryTransport.createLinkedPair();
   const handle = serveStdio(server, { transport: theirs });
@@ -62,9 +62,9 @@ const SERVERS = [
   ],
 ] as const;
 
-describe.each(SERVERS)("%s", (_, serve) => {
+describe.each(SERVERS)("mountSkills with %s", (_, serve) => {
   it.each(["2025-11-25", "2026-07-28"] as const)(
-    "[P-27] mounts what the program loads, activates and unloads on the live server, and notifies a client of %s",
+    "[P-27] adds the tools that the program loads and removes on the live server, and notifies a client of %s",
     async (era) => {
       const session = await openMail();
       const { tools, call, changes } = await connect(() => serve(session), era);
@@ -87,7 +87,7 @@ describe.each(SERVERS)("%s", (_, serve) => {
 });
 
 describe("mountSkills", () => {
-  it("[P-27] adds to a server that is connected already, keeps its tools, and takes away what it added", async () => {
+  it("[P-27] adds to a connected server, keeps its tools, and removes only its own", async () => {
     const session = await openMail();
     const mcp = ownServer();
     const { tools, call, changes } = await connect(() => mcp);

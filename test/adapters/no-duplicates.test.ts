@@ -22,7 +22,7 @@ const FILES = {
 };
 const NAMES = ["everywhere", "for-claude", "with-script", "forked", "for-codex", "creator", "for-gemini", "too-long"];
 
-/** As they announce themselves, and what each lists itself. */
+/** Clients as they announce themselves, and the skills that each lists itself. */
 const CLIENTS: readonly (readonly [name: string, leftOut: readonly string[]])[] = [
   ["claude-code", ["for-claude"]],
   ["codex-mcp-client", ["for-codex", "creator"]],
@@ -49,7 +49,7 @@ async function listsOf({ client, call }: Pick<Awaited<ReturnType<typeof connectT
 }
 
 describe.each(ERAS)("a client of %s that reads skills itself", (era: Era) => {
-  it.each(CLIENTS)("[A-08] is not given the text-only ones again: %s", async (name, leftOut) => {
+  it.each(CLIENTS)("[A-08] does not get the text-only ones again: %s", async (name, leftOut) => {
     const connected = await connectTo(serving(await discoverIn(FILES)), { era, name });
     const { listed, shown, text, skills, note } = await listsOf(connected);
     const expected = NAMES.filter((one) => !leftOut.includes(one)).toSorted();
@@ -64,7 +64,7 @@ describe.each(ERAS)("a client of %s that reads skills itself", (era: Era) => {
     }
   });
 
-  it("[A-08] can load them by name all the same", async () => {
+  it("[A-08] can still load them by name", async () => {
     const { call } = await connectTo(serving(await discoverIn(FILES)), { era, name: "claude-code" });
     const { text, isError } = await call("load_skill", { skill: "for-claude" });
     expect(isError).toBe(false);
@@ -82,19 +82,19 @@ describe.each(ERAS)("a client of %s that reads skills itself", (era: Era) => {
   });
 });
 
-describe("what a client lists itself", () => {
+describe("a skill that a client lists itself", () => {
   const namesIn = async (files: Record<string, string>, client: ListingClient = "claude") => [
     ...(await findNamesListedByClient(await discoverIn(files), client)),
   ];
 
-  it("[A-08] is the same skill in a folder that does not count here", async () => {
+  it("[A-08] is recognized in a folder that does not count here", async () => {
     const text = skillText("twin");
     expect(await namesIn({ ".agents/skills/twin/SKILL.md": text, ".claude/skills/twin/SKILL.md": text })).toEqual([
       "twin",
     ]);
   });
 
-  it("[A-08] is not another version of a skill", async () => {
+  it("[A-08] is distinguished from another version of the skill", async () => {
     const files = {
       ".agents/skills/twin/SKILL.md": skillText("twin", { body: "The one that counts." }),
       ".claude/skills/twin/SKILL.md": skillText("twin", { body: "Another one." }),

@@ -83,7 +83,7 @@ describe("access tokens of an issuer", () => {
       ).toThrow(expect.objectContaining({ code: "usage" }));
   });
 
-  it("[E-35] follow the keys of the issuer: a new one counts, and a removed one no longer", async () => {
+  it("[E-35] follow the keys of the issuer: a new one is accepted, and a removed one no longer", async () => {
     const { issuer, verify, sign } = await scene();
     const old = await sign();
     expect(await verify(old)).toMatchObject({ userId: "ada" });
@@ -96,7 +96,7 @@ describe("access tokens of an issuer", () => {
     expect(await verify(await issuer.sign({ aud: RESOURCE, sub: "mallory" }, {}, before))).toBe(401);
   });
 
-  it("[E-35] are answered with 503 while the keys cannot be read, so that no client signs in again for nothing", async () => {
+  it("[E-35] get a 503 while the keys cannot be read, so that no client signs in again in vain", async () => {
     const { issuer, oauth, verify, sign } = await scene();
     issuer.setAway(true);
     expect(await verify(await sign())).toBe(503);
@@ -105,13 +105,13 @@ describe("access tokens of an issuer", () => {
     expect(await verify(await sign())).toMatchObject({ userId: "ada" });
   });
 
-  it("[E-35] do not count when the metadata of the issuer names another one", async () => {
+  it("[E-35] are refused when the metadata of the issuer names another one", async () => {
     const issuer = await oauthIssuer({ named: "https://evil.example" });
     const oauth = createOauthResource({ resource: RESOURCE, settings: { issuer: issuer.issuer } });
     expect(await oauth.verify(await issuer.sign({ aud: RESOURCE }))).toMatchObject({ isUnavailable: true });
   });
 
-  it("[E-35] of a person who is disabled are refused, also those that were verified before", async () => {
+  it("[E-35] of a disabled person are refused, also those that were verified before", async () => {
     let enabled = true;
     const { verify, sign } = await scene({ isEnabled: () => enabled });
     const token = await sign();
@@ -121,7 +121,7 @@ describe("access tokens of an issuer", () => {
   });
 
   it.each(["http://issuer.example", "ftp://issuer.example", "issuer", ""])(
-    "need an issuer with https, not %j",
+    "require an issuer with https, not %j",
     (issuer) => {
       expect(() => createOauthResource({ resource: RESOURCE, settings: { issuer } })).toThrow(
         expect.objectContaining({ code: "usage", message: "server.oauth.issuer is not an https address" }),
@@ -166,7 +166,7 @@ describe.each(sampleRows(ERAS, 1))(
         403,
         expect.stringContaining('error="insufficient_scope", scope="use"'),
       ]);
-      // The tokens of people still count beside it.
+      // The tokens of people are accepted too.
       const { token } = await server.createToken("bob");
       expect(codeOf(await (await server.connect(token, era)).call("load_skill", { skill: "notes" }))).toBeUndefined();
     });

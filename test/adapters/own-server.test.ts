@@ -12,7 +12,7 @@ import { useScene } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 describe("a server in a program", () => {
-  it("[S-36] says to each caller what is for it, also where they share a catalog", async () => {
+  it("[S-36] returns only what each caller may see, even with a shared catalog", async () => {
     const catalog = await catalogOf({ diary: { more: { sensitive: true } }, weather: {} });
     const told = async (chatType: string) => {
       const { client } = await clientOf(createMcpServer(openSession(catalog, { caller: { chatType } })));
@@ -23,7 +23,7 @@ describe("a server in a program", () => {
     expect(await told("private")).toContain("diary");
   });
 
-  it("goes on where a skill brings a tool that is called as one of the program's, and says so once", async () => {
+  it("continues when a skill's tool has the name of a program's tool, and reports that once", async () => {
     const scene = await discoverIn({
       "home/.skillet/skills/bank/SKILL.md": skillText("bank"),
       "home/.skillet/skills/bank/scripts/pay.sh": "#!/bin/sh\necho paid\n",
@@ -43,7 +43,7 @@ describe("a server in a program", () => {
     expect(await tools()).toContain("bank__pay");
   });
 
-  it.each([false, true])("ends what waits for a word with its client (stateless: %s)", async (isStateless) => {
+  it.each([false, true])("ends a pending approval with its client (stateless: %s)", async (isStateless) => {
     const { found } = await useScene({
       skills: { writer: {} },
       turns: () => [{ tool: "write_file", input: { path: "notes.txt", content: "x" } }],

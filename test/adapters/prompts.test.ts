@@ -12,7 +12,7 @@ import { waitFor } from "../support/wait-for.ts";
 const HOME = "home/.skillet/skills";
 const INVALID = -32602;
 
-/** Skills by the rest of their frontmatter and their instructions. */
+/** Creates skills from the rest of their frontmatter and their instructions. */
 function files(skills: Record<string, { more?: string; body?: string; description?: string }>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(skills).map(([name, parts]) => [`${HOME}/${name}/SKILL.md`, skillText(name, parts)]),
@@ -42,7 +42,7 @@ const refused = (...parts: string[]) => ({
 });
 
 describe.each(ERAS)("the prompts of a client of %s", (era) => {
-  it("are the skills, each with a title, what it does and what it takes", async () => {
+  it("are the skills, each with a title, a description and its arguments", async () => {
     const client = await connected(
       {
         plain: { description: "Does it. Use when asked." },
@@ -71,7 +71,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     expect([...listed.keys()].at(-1), "the one for any comes last").toBe("skill");
   });
 
-  it("give the instructions, with what was given in their places", async () => {
+  it("return the instructions, with the arguments filled in", async () => {
     const client = await connected(
       {
         named: { more: "arguments: [from, to, how]\n", body: "From <$from> to <$to> by <$how>." },
@@ -95,7 +95,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     expect(await textOf(client, "unnamed", { arguments: "" })).not.toContain("ARGUMENTS");
   });
 
-  it("take what is named and nothing else, and say what that is", async () => {
+  it("accept only the named arguments, and describe them", async () => {
     const { client } = await connected({ named: { more: "arguments: [from, to]\n" }, plain: {} }, era);
     const get = (name: string, given: Record<string, string>) => client.getPrompt({ name, arguments: given });
     await expect(get("named", { form: "x" })).rejects.toMatchObject(
@@ -108,12 +108,12 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     await expect(odd).rejects.toMatchObject({ code: INVALID, message: expect.not.stringMatching(/[\n\u202e]|<b>/) });
   });
 
-  it("give an argument that is called arguments once", async () => {
+  it("list an argument called arguments once", async () => {
     const client = await connected({ x: { more: "arguments: [arguments]\n", body: "It is <$ARGUMENTS[1]>." } }, era);
     expect(await textOf(client, "x", { arguments: "one" })).toContain("It is <$ARGUMENTS[1]>.");
   });
 
-  it("load what they give: its tools are there, and the client is told", async () => {
+  it("load their skill: its tools are available, and the client is notified", async () => {
     const client = await connected({ x: {} }, era, { [`${HOME}/x/scripts/count.sh`]: "#!/bin/sh\necho 1\n" });
     expect(await textOf(client, "x")).toContain("[It provides these tools: x__count, x__run]");
     await waitFor(() => expect(client.changes()).toBe(1));
@@ -121,7 +121,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     expect(await textOf(client, "x"), "each time").toContain("Do it.");
   });
 
-  it("hand over to use_skill what works on its own, and load it where that is not to be had", async () => {
+  it("delegate skills with a forked context to use_skill, and load them if it is unavailable", async () => {
     const { found, server } = await useScene({
       skills: {
         alone: { more: "context: fork\n", body: "Work alone." },
@@ -141,7 +141,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     expect(await textOf(reading, "alone")).toContain("Work alone.");
   });
 
-  it("[X-01] are not what is not for users, nor what is not there, and name what was meant", async () => {
+  it("[X-01] exclude skills that are not for users, and suggest a name for an unknown one", async () => {
     const client = await connected({ mailing: {}, machine: { more: "user-invocable: false\n" } }, era);
     expect((await prompts(client)).has("machine")).toBe(false);
     const get = (name: string, given = {}) => client.client.getPrompt({ name, arguments: given });
@@ -155,7 +155,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     await expect(get("skill", { name: "machine" })).rejects.toMatchObject({ code: INVALID });
   });
 
-  it("have one that takes a skill's name", async () => {
+  it("include one that takes a skill's name", async () => {
     const client = await connected(
       { mailing: { more: "arguments: [to]\n", body: "To <$to>." }, free: { body: "On <$ARGUMENTS>." } },
       era,
@@ -174,7 +174,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     await expect(get({ name: "mailng" })).rejects.toMatchObject(refused('did you mean "mailing"?'));
   });
 
-  it("have none that takes a name where a skill is called so", async () => {
+  it("lose the one that takes a name when a skill has the same name", async () => {
     const client = await connected({ skill: { body: "I am the skill called skill." }, other: {} }, era);
     const listed = await client.client.listPrompts();
     expect(listed.prompts.filter(({ name }) => name === "skill")).toHaveLength(1);
@@ -187,7 +187,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     expect(completion.values).toEqual([]);
   });
 
-  it("[Q-08] are not what hides something in its frontmatter, and spell it out where a source of the host's gives it", async () => {
+  it("[Q-08] exclude skills with hidden characters in the frontmatter, or escape them for a source of the host", async () => {
     const hidden = "a\u202eb\u{e0041}";
     const scene = await discoverIn(files({ found: { more: 'title: "a\\u202eb"\n' } }));
     expect((await prompts(await connectTo(servingOf(scene), { era }))).has("found")).toBe(false);
@@ -212,7 +212,7 @@ describe.each(ERAS)("completion for a client of %s", (era) => {
     return { client, complete };
   }
 
-  it("gives the names that begin so, else those that have it in them, whatever their case", async () => {
+  it("returns names with the prefix, or else names that contain the text, in any case", async () => {
     const { complete } = await completing({ "mail-send": {}, "mail-read": {}, email: {}, chat: {} });
     expect(await complete(prompt, "mail")).toEqual({ values: ["mail-read", "mail-send"], total: 2, hasMore: false });
     expect((await complete(prompt, "MAIL-S")).values).toEqual(["mail-send"]);
@@ -221,7 +221,7 @@ describe.each(ERAS)("completion for a client of %s", (era) => {
     expect((await complete(prompt, "")).values).toEqual(expect.arrayContaining(["chat", "email"]));
   });
 
-  it("gives names of what a person may call, and no others", async () => {
+  it("returns names of skills that a user may call, and no others", async () => {
     const { complete } = await completing({
       "q-person": { more: "disable-model-invocation: true\n" },
       "q-machine": { more: "user-invocable: false\n" },
@@ -229,7 +229,7 @@ describe.each(ERAS)("completion for a client of %s", (era) => {
     expect((await complete(prompt, "q-")).values).toEqual(["q-person"]);
   });
 
-  it("gives a hundred at most, and says how many there are", async () => {
+  it("returns a hundred at most, and the total number", async () => {
     const many = Object.fromEntries(Array.from({ length: 120 }, (_, index) => [`many-${index}`, {}]));
     const { complete } = await completing(many);
     const { values, total, hasMore } = await complete(prompt, "many-");
@@ -237,7 +237,7 @@ describe.each(ERAS)("completion for a client of %s", (era) => {
     expect(await complete(prompt, "many-11")).toMatchObject({ total: 11, hasMore: false });
   });
 
-  it("gives nothing for what can be anything", async () => {
+  it("returns nothing for free text", async () => {
     const { complete, client } = await completing({ x: { more: "arguments: [to]\n" } });
     expect((await complete(prompt, "x", "arguments")).values).toEqual([]);
     const ref = { type: "ref/prompt", name: "x" } as const;
@@ -245,7 +245,7 @@ describe.each(ERAS)("completion for a client of %s", (era) => {
     expect(completion).toEqual({ values: [], total: 0, hasMore: false });
   });
 
-  it("gives the names of skills for their resources, then the files of the one that is named", async () => {
+  it("returns the names of skills for their resources, then the files of the named one", async () => {
     const { complete } = await completing(
       { "doc-a": {}, "doc-b": {}, "doc-person": { more: "disable-model-invocation: true\n" } },
       { [`${HOME}/doc-a/notes.md`]: "x", [`${HOME}/doc-a/data/table.csv`]: "x" },
@@ -260,7 +260,7 @@ describe.each(ERAS)("completion for a client of %s", (era) => {
     expect((await complete(template, "doc-person/", "path")).values).toEqual([]);
   });
 
-  it("gives addresses as they are read, whatever a skill and its files are called", async () => {
+  it("returns URIs that can be read, whatever the names of a skill and its files", async () => {
     const { client, complete } = await completing(
       {},
       {
@@ -277,7 +277,7 @@ describe.each(ERAS)("completion for a client of %s", (era) => {
     for (const path of paths) expect((await client.readResource({ uri: `skill://${path}` })).contents).toHaveLength(1);
   });
 
-  it("refuses what there is nothing of", async () => {
+  it("refuses unknown references", async () => {
     const { client } = await completing({ mailing: {} });
     const argument = { name: "name", value: "" };
     const unknown = client.complete({ ref: { type: "ref/prompt", name: "mailng" }, argument });
@@ -303,13 +303,13 @@ describe.each(ERAS)("a list of prompts that changes, for a client of %s", (era) 
     return { serving, client, add, remove, told, changes: () => changes };
   }
 
-  /** Looks again at what is served. What the client is told of it comes before the answer to a later request. */
+  /** Reads the served skills again. A notice to the client comes before the answer to a later request. */
   async function settled(serving: SkillServer, client: Awaited<ReturnType<typeof following>>["client"]): Promise<void> {
     await serving.refresh();
     await prompts(client);
   }
 
-  it("is told when a skill came or went, and not when nothing did", async () => {
+  it("is announced when a skill was added or removed, and not without a change", async () => {
     const { serving, client, add, remove, told, changes } = await following();
     await settled(serving, client);
     expect(changes()).toBe(0);
@@ -326,7 +326,7 @@ describe.each(ERAS)("a list of prompts that changes, for a client of %s", (era) 
     await expect(client.client.getPrompt({ name: "first" })).rejects.toMatchObject({ code: INVALID });
   });
 
-  it("is told to who made a call in between, which saw it before", async () => {
+  it("is announced to a client whose call in between saw it first", async () => {
     const { serving, client, add, told } = await following();
     add("second");
     expect((await client.call("list_skills")).text).toContain("second");
@@ -334,9 +334,9 @@ describe.each(ERAS)("a list of prompts that changes, for a client of %s", (era) 
     await told(1);
   });
 
-  it("has what was made a moment ago, without being told", async () => {
+  it("includes a skill that was just created, without a notice", async () => {
     const { client, add } = await following();
-    // Where reading takes long, it is read only now and then.
+    // A slow catalog is read only now and then.
     const soon = (look: () => Promise<void>) => waitFor(look);
     add("second");
     await soon(async () => expect(await textOf(client, "second")).toContain("# second"));

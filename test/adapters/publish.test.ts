@@ -35,7 +35,7 @@ const only = (catalog: Catalog): [name: string, skill: Skill] => {
   return first;
 };
 
-/** What is served of the one skill, looked at as a client would. */
+/** The served files of the only skill, as a client sees them. */
 async function served(files: Record<string, string | Uint8Array>) {
   const { root, catalog } = await catalogIn(files);
   return { root, catalog, ...(await servedOf(catalog)) };
@@ -50,7 +50,7 @@ async function servedOf(catalog: Catalog) {
   return { name, skill, text, frontmatter: manifest.frontmatter as Record<string, unknown> };
 }
 
-/** Every reader makes the same of it: that of YAML 1.2, that of 1.1, and the one that clients have, which also judges it. */
+/** Every parser returns the same: that of YAML 1.2, that of 1.1, and the one of clients, which also validates. */
 async function expectReadAlike(name: string, text: string, frontmatter: object) {
   const source = /^---\n([\s\S]*?)^---\n/m.exec(text.replaceAll("\r\n", "\n"))?.[1] ?? "";
   expect(load(source, { schema: CORE_SCHEMA })).toEqual(frontmatter);
@@ -81,14 +81,14 @@ describe("a standard skill", () => {
   });
 });
 
-describe("a skill that deviates", () => {
+describe("a skill that deviates from the standard", () => {
   it.each([
     ["My_Skill", "my-skill"],
     ["Two Words", "two-words"],
     ["a--b", "a-b"],
     ["v1.2", "v1-2"],
     ["Größe", "grosse".replace("ss", "-")],
-  ])("has the name %s made standard, and keeps its own in the metadata", async (written, expected) => {
+  ])("has the name %s normalized, and keeps its own in the metadata", async (written, expected) => {
     const { name, frontmatter, text } = await served({ "f/SKILL.md": skillText(written, { body: "Do it so." }) });
     expect(name).toBe(expected);
     expect(frontmatter).toEqual({
@@ -99,13 +99,13 @@ describe("a skill that deviates", () => {
     expect(text).toMatch(/---\n\nDo it so\.\n$/);
   });
 
-  it("has the name of its folder when its own cannot be used, and keeps that", async () => {
+  it("has the name of its folder when its own is invalid, and keeps that", async () => {
     const { name, frontmatter } = await served({ "folder/SKILL.md": skillText("n".repeat(70)) });
     expect(name).toBe("folder");
     expect(frontmatter).toMatchObject({ name: "folder", metadata: { "original-name": "n".repeat(70) } });
   });
 
-  it("has a name of its own, whatever the others are called", async () => {
+  it("has a unique name, whatever the names of the others", async () => {
     const { catalog } = await catalogIn({
       "a/SKILL.md": skillText("my-skill"),
       "b/SKILL.md": skillText("My_Skill"),
@@ -139,7 +139,7 @@ describe("a skill that deviates", () => {
     expect(description).toMatch(/(?:word|日本)…$/);
   });
 
-  it("has metadata of texts", async () => {
+  it("has metadata of strings", async () => {
     const more = `metadata:
   version: 1.5
   tags: [a, b]
@@ -168,7 +168,7 @@ describe("a skill that deviates", () => {
     ["compatibility:\n", {}],
     ["metadata: none\n", { metadata: { metadata: "none" } }],
     ["metadata:\n", {}],
-  ])("has %j as the standard wants it", async (more, expected) => {
+  ])("has %j in the standard's form", async (more, expected) => {
     const { frontmatter } = await served({ "x/SKILL.md": standard(more) });
     const { name: _, description: __, ...rest } = frontmatter;
     expect(rest).toEqual(expected);
@@ -188,7 +188,7 @@ describe("a skill that deviates", () => {
     ["a list over several lines", "tags: [a,\n  b]\n", { tags: ["a", "b"] }],
     ["a text that begins with blanks", "text: |2\n    a\n   b\n", { text: "a\n b\n" }],
     ["a key of prototypes", 'x: {"__proto__": {a: 1}, b: 2}\n', { x: { b: 2 } }],
-  ])("is read alike by everybody: %s", async (_, more, expected) => {
+  ])("is parsed alike by all parsers: %s", async (_, more, expected) => {
     const { frontmatter, text } = await served({ "x/SKILL.md": standard(more) });
     expect(frontmatter).toMatchObject(expected);
     expect(text).toMatch(/\n---\n\nDo it\.\n$/);
@@ -199,7 +199,7 @@ describe("a skill that deviates", () => {
     ["a tab after a value", "model: a\t\n"],
     ["a tab before a remark", "model: a\t# b\n"],
     ["a key that does not end soon", `${"k".repeat(1100)}: a\n`],
-  ])("is written anew where some readers refuse it: %s", async (_, more) => {
+  ])("is rewritten when some parsers refuse it: %s", async (_, more) => {
     const { text } = await served({ "x/SKILL.md": standard(more) });
     expect(text).not.toContain("\t");
     expect(text).not.toMatch(/^[^:]{1024}/m);
@@ -214,7 +214,7 @@ describe("a skill that deviates", () => {
     expect((await served({ "x/SKILL.md": text })).frontmatter["name"]).toBe("x");
   });
 
-  it("is published when its body is no UTF-8", async () => {
+  it("is published when its body is not UTF-8", async () => {
     const bytes = Buffer.concat([Buffer.from(standard("")), Buffer.from([0xff, 0xfe, 0x0a])]);
     expect((await served({ "x/SKILL.md": bytes })).text).toContain("Do it.\n\ufffd");
   });
@@ -225,7 +225,7 @@ describe("a skill that deviates", () => {
     expect(published).toBe("---\nname: x\ndescription: Does x.\nmodel: fast\n---\n\n# X\n\nDo it.\n");
   });
 
-  it("is published when it is written in code", async () => {
+  it("is published when it is defined in code", async () => {
     const skill = defineSkill({
       name: "x-",
       description: "Does x.",
@@ -242,7 +242,7 @@ describe("a skill that deviates", () => {
     });
   });
 
-  it("is read alike by everybody, whatever its keys and values are", async () => {
+  it("is parsed alike by all parsers, whatever its keys and values are", async () => {
     const text = fc.oneof(
       fc.string({ unit: "binary", maxLength: 12 }),
       fc.constantFrom("no", "1e3", "~", "- a", "|", "#"),
@@ -272,7 +272,7 @@ describe("a skill that deviates", () => {
   });
 });
 
-it("is read alike by everybody, however its frontmatter is written", async () => {
+it("is parsed alike by all parsers, however its frontmatter is written", async () => {
   const scalar = fc.oneof(
     fc.constantFrom(
       ..."no On y ~ null true 0x1F 0o17 017 1_000 1e3 1.5e+3 .5 5. 0b11 12:30 2026-01-02 = << .inf -0 +1 1.0".split(
@@ -327,7 +327,7 @@ it("is read alike by everybody, however its frontmatter is written", async () =>
       const written = standard(lines.map((text) => `${text}\n`).join(""));
       writeFiles(root, { "x/SKILL.md": written });
       const catalog = await loadCatalog([createDirectorySource({ path: root, name: "here" })]);
-      if (catalog.skills.length === 0) return; // It is no skill to us either.
+      if (catalog.skills.length === 0) return; // It is not a skill here either.
       const { text } = await servedOf(catalog);
       seen[text === written ? "asWritten" : "rendered"]++;
     }),
@@ -337,7 +337,7 @@ it("is read alike by everybody, however its frontmatter is written", async () =>
   expect(seen.rendered).toBeGreaterThan(10);
 });
 
-it("is not published, and breaks nothing, when a source of somebody's has skills that throw", async () => {
+it("is not published, and breaks nothing, when a source has skills that throw", async () => {
   const [skill] = (await catalogOf({ x: {} })).skills;
   if (!skill) throw new Error("no skill");
   const fail = () => {
@@ -348,15 +348,15 @@ it("is not published, and breaks nothing, when a source of somebody's has skills
   expect(published?.entry.resources.map(({ uri }) => uri)).toEqual(["skill://x/SKILL.md"]);
 });
 
-describe("what cannot be seen", () => {
-  it("[Q-08] is written out in the instructions, and said", async () => {
+describe("hidden characters", () => {
+  it("[Q-08] are escaped in the instructions, with a notice", async () => {
     const { text } = await served({ "x/SKILL.md": standard("", "Do\u200b it\u202e.\u{e0041}") });
     expect(text).toMatch(
       /\n---\n\n\[3 hidden characters in this text, written out as \\u\{…\}\]\nDo\\u\{200b\} it\\u\{202e\}\.\\u\{e0041\}\n$/,
     );
   });
 
-  it("[Q-08] is written out in files of text, and said where a line more does no harm", async () => {
+  it("[Q-08] are escaped in text files, with a notice if another line does no harm", async () => {
     const binary = Buffer.from([0xff, 0xe2, 0x80, 0x8b]);
     const { skill } = await served({
       "x/SKILL.md": standard(""),
@@ -400,14 +400,14 @@ describe("the files of an entry", () => {
     ]);
   });
 
-  it("[Q-09] are none that a link outside leads to", async () => {
+  it("[Q-09] exclude the target of a link outside", async () => {
     const { root, catalog } = await catalogIn({ "x/SKILL.md": standard(""), "x/in.md": "in", "secret.txt": "secret" });
     symlinkSync(join(root, "secret.txt"), join(root, "x", "out.txt"));
     symlinkSync("in.md", join(root, "x", "link.md"));
     expect((await paths(catalog)).paths).toEqual(["SKILL.md", "in.md", "link.md"]);
   });
 
-  it("[Q-22] are none whose name has a dot first, as `.env` has, nor in such a folder", async () => {
+  it("[Q-22] exclude names that start with a dot, such as `.env`, also as folders", async () => {
     const { catalog } = await catalogIn({
       "x/SKILL.md": standard(""),
       "x/.env": "KEY=secret",
@@ -445,7 +445,7 @@ describe("the files of an entry", () => {
     expect(await listServedFiles(skill, name)).toEqual(["a", "b", "d"]);
   });
 
-  it("are counted as they are served: what is written out is longer", async () => {
+  it("are counted as they are served: escaped text is longer", async () => {
     const hidden = (mega: number) => "\u200b".repeat(80_000) + "a".repeat(mega * 1024 * 1024);
     const { catalog } = await catalogIn({
       "x/SKILL.md": standard(""),
@@ -458,7 +458,7 @@ describe("the files of an entry", () => {
     expect(await listServedFiles(skill, name)).toEqual(["a.md", "c.md"]);
   });
 
-  it("leave out what cannot be read or has no address, and say so", async () => {
+  it("omit unreadable files and those without a URI, with a notice", async () => {
     const { root, catalog } = await catalogIn({ "x/SKILL.md": standard(""), "x/a.txt": "a", "x/b\\c.txt": "b" });
     expect((await paths(catalog)).notice).toBe(
       "Skill 'x' is served over MCP without 1 file of 3 \"b\\c.txt\": its name cannot be part of a URI",
@@ -471,7 +471,7 @@ describe("the files of an entry", () => {
     });
   });
 
-  it("[Q-08] leave out what is full of what cannot be seen, without looking at all of it", async () => {
+  it("[Q-08] omit files full of hidden characters, without reading all of them", async () => {
     const { catalog } = await catalogIn({ "x/SKILL.md": standard(""), "x/a.txt": Buffer.alloc(8 * 1024 * 1024, 1) });
     expect(await paths(catalog)).toMatchObject({ paths: ["SKILL.md"], notice: expect.stringContaining("hidden") });
     const [small = 0, large = 0] = await countSteps(
@@ -489,7 +489,7 @@ describe("the files of an entry", () => {
     expect(large).toBeLessThan(small * 1.1);
   });
 
-  it("are those that there are now, and are read again only when one changed", async () => {
+  it("are the current ones, and are read again only when one changed", async () => {
     const { root, catalog } = await catalogIn({ "x/SKILL.md": standard(""), "x/a.txt": "a" });
     mkdirSync(join(root, "x", "empty"));
     await unchangedFor(40, root);
@@ -510,7 +510,7 @@ describe("the files of an entry", () => {
     expect((await paths(catalog)).entry).toBeUndefined();
   });
 
-  it("are told apart however quickly they change", async () => {
+  it("are distinguished however quickly they change", async () => {
     const { root, catalog } = await catalogIn({ "x/SKILL.md": standard(""), "x/a.txt": "0" });
     for (let round = 1; round < 30; round++) {
       writeFiles(root, { "x/a.txt": String(round % 10) });
@@ -528,12 +528,12 @@ describe("the files of an entry", () => {
   });
 });
 
-describe("an address", () => {
+describe("a URI of a file", () => {
   const part = fc.string({ unit: "binary", minLength: 1, maxLength: 12 }).filter((text) => {
     return text.isWellFormed() && !/[/\\\0]/.test(text) && text !== "." && text !== "..";
   });
 
-  it("comes back from every path, also through a parser of URLs", () => {
+  it("is reversible for every path, also through a parser of URLs", () => {
     fc.assert(
       fc.property(fc.array(part, { minLength: 1, maxLength: 5 }), (parts) => {
         const path = parts.join("/");
@@ -556,7 +556,7 @@ describe("an address", () => {
     "%2e%2e",
     "a:b;c=d,e@f.md",
     "[x]|{y}^`z`.md",
-  ])("is spelled as a link to %s from SKILL.md is", (path) => {
+  ])("is the same as for a link to %s from SKILL.md", (path) => {
     const base = new URL("skill://x/SKILL.md");
     base.pathname = `/${path.replaceAll("%", "%25").replaceAll("?", "%3F").replaceAll("#", "%23")}`;
     expect(parseSkillUri(base.href)).toEqual({ name: "x", path });

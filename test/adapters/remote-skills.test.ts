@@ -14,7 +14,7 @@ const PDF = {
 };
 
 describe.each(ERAS)("skills of an MCP server, served again to a client of %s", (era) => {
-  it("[A-10] are there once they are trusted, are fetched when the client reads them, and verify there too", async () => {
+  it("[A-10] are listed once they are trusted, are fetched when the client reads them, and verify there too", async () => {
     const upstream = await skillsOverMcp({ pdf: PDF, other: { "SKILL.md": listedText("other", "Do it.") } });
     const scene = await discoverIn({
       "home/.skillet/config.toml": `[tools.mcp.docs]\nurl = ${JSON.stringify(upstream.url)}\nskills = true\n`,

@@ -24,7 +24,7 @@ const MAIL = {
   [`${OWN}/other/SKILL.md`]: skillText("other"),
 };
 
-/** A server that is a process, and any number of clients of it. */
+/** A server process, and any number of its clients. */
 interface Running {
   connect(): Promise<McpClient>;
   said(): string;
@@ -32,7 +32,7 @@ interface Running {
 
 interface Door {
   era: Era;
-  /** Whether what a client has loaded is forgotten with each answer. */
+  /** True to forget a client's loaded skills with each answer. */
   isStateless?: boolean;
   open(place: Place, era: Era): Promise<Running>;
 }
@@ -85,14 +85,14 @@ async function clientOver(transport: Parameters<Client["connect"]>[0], era: Era)
   return { ...asClient(client), changes: () => changes, close };
 }
 
-/** A command of the same user, beside the server. */
+/** A command of the same user, at the same time. */
 async function command({ cwd, home }: Place, ...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await skillet(args, { cwd, env: { HOME: home } });
   expect(code, stderr).toBe(0);
   return stdout;
 }
 
-/** Puts a configuration file in place of the one that is there. */
+/** Replaces a configuration file. */
 function configure({ root }: Place, path: string, text: string): void {
   writeFiles(root, { [`${path}.new`]: text });
   chmodSync(join(root, `${path}.new`), 0o600);
@@ -107,17 +107,17 @@ async function listed({ call }: McpClient): Promise<string[]> {
   return (skills ?? []).map(({ name }) => name);
 }
 
-/** A place with a model that follows a script, whatever it is asked. */
+/** A folder with a model that follows a script for every request. */
 async function placeWithModel(files: Record<string, string>, turn: Turn, config = ""): Promise<Place> {
   const model = modelConfig("openai", await modelServer("openai", turn));
   return placeWith({ [CONFIG]: `${model}\n${config}`, ...files });
 }
 
 describe.each(sampleRows(Object.entries(DOORS), 2))(
-  "a server that is running, over %s",
+  "a running server, over %s",
   { timeout: 120_000 },
   (_, { era, isStateless = false, open }) => {
-    it("[S-10] refuses a skill that is disabled, in sessions old and new, and takes its tools away until it is enabled", async () => {
+    it("[S-10] refuses a disabled skill, in old and new sessions, and removes its tools until it is enabled", async () => {
       const place = placeWith(MAIL);
       const server = await open(place, era);
       const old = await server.connect();
@@ -159,135 +159,131 @@ describe.each(sampleRows(Object.entries(DOORS), 2))(
 
 const OLDER_DOORS = Object.entries(DOORS).filter(([, { era }]) => era === "2025-11-25");
 
-describe.each(sampleRows(OLDER_DOORS, 1))(
-  "a server that is running, over %s",
-  { timeout: 120_000 },
-  (_, { era, open }) => {
-    it("[S-10] follows the workspace's configuration, and never loosens it for a mistake in a file", async () => {
-      const place = placeWith({ ...MAIL, [CONFIG]: "" });
-      const server = await open(place, era);
-      const old = await server.connect();
-      const code = async () => codeOf(await old.call("load_skill", { skill: "mail" }));
-      expect(await code()).toBeUndefined();
-      configure(place, "project/.skillet/config.toml", "[skills.mail]\nenabled = false\n");
-      await vi.waitFor(async () => expect(await code()).toBe("disabled"), SOON);
-      const other = await server.connect();
-      expect(await listed(other)).not.toContain("mail");
-      await other.close(); // Over stdio it is a process of its own, which would print the warnings too.
-      rmSync(join(place.cwd, ".skillet/config.toml"));
-      await vi.waitFor(async () => expect(await code()).toBeUndefined(), SOON);
-      await command(place, "disable", "mail");
-      configure(place, CONFIG, "[skills.mail\nenabled = true\n");
-      await vi.waitFor(() => expect(server.said()).toContain(".skillet/config.toml:1:13 is not valid TOML"), SOON);
-      expect(await code()).toBe("disabled");
-      configure(place, CONFIG, '[skills.mail]\nenabled = "false"\n');
-      await vi.waitFor(() => expect(server.said()).toContain("is valid again"), SOON);
-      await vi.waitFor(
-        () => expect(server.said()).toContain('.skillet/config.toml:2:1 "skills.mail.enabled" must be'),
-        SOON,
-      );
-      expect(await code(), "the value from before").toBe("disabled");
-      expect(server.said().match(/is not valid TOML/g), "said once").toHaveLength(1);
-      configure(place, CONFIG, "[skills.mail]\nenabled = true\n");
-      await vi.waitFor(async () => expect(await code()).toBeUndefined(), SOON);
-    });
+describe.each(sampleRows(OLDER_DOORS, 1))("a running server, over %s", { timeout: 120_000 }, (_, { era, open }) => {
+  it("[S-10] follows the workspace's configuration, and is never loosened by an invalid file", async () => {
+    const place = placeWith({ ...MAIL, [CONFIG]: "" });
+    const server = await open(place, era);
+    const old = await server.connect();
+    const code = async () => codeOf(await old.call("load_skill", { skill: "mail" }));
+    expect(await code()).toBeUndefined();
+    configure(place, "project/.skillet/config.toml", "[skills.mail]\nenabled = false\n");
+    await vi.waitFor(async () => expect(await code()).toBe("disabled"), SOON);
+    const other = await server.connect();
+    expect(await listed(other)).not.toContain("mail");
+    await other.close(); // Over stdio it is a separate process, which would print the warnings too.
+    rmSync(join(place.cwd, ".skillet/config.toml"));
+    await vi.waitFor(async () => expect(await code()).toBeUndefined(), SOON);
+    await command(place, "disable", "mail");
+    configure(place, CONFIG, "[skills.mail\nenabled = true\n");
+    await vi.waitFor(() => expect(server.said()).toContain(".skillet/config.toml:1:13 is not valid TOML"), SOON);
+    expect(await code()).toBe("disabled");
+    configure(place, CONFIG, '[skills.mail]\nenabled = "false"\n');
+    await vi.waitFor(() => expect(server.said()).toContain("is valid again"), SOON);
+    await vi.waitFor(
+      () => expect(server.said()).toContain('.skillet/config.toml:2:1 "skills.mail.enabled" must be'),
+      SOON,
+    );
+    expect(await code(), "the value from before").toBe("disabled");
+    expect(server.said().match(/is not valid TOML/g), "said once").toHaveLength(1);
+    configure(place, CONFIG, "[skills.mail]\nenabled = true\n");
+    await vi.waitFor(async () => expect(await code()).toBeUndefined(), SOON);
+  });
 
-    it("[S-10] has the skills of sources that the configuration adds, sees what changes there, and loses them with the source", async () => {
-      const place = placeWith({ ...MAIL, [CONFIG]: "", "home/team/far/SKILL.md": skillText("far") });
-      const server = await open(place, era);
-      const old = await server.connect();
-      expect(await listed(old)).not.toContain("far");
-      await command(place, "config", "set", "sources.team.path", join(place.home, "team"));
-      await vi.waitFor(async () => expect(await listed(old)).toContain("far"), SOON);
-      expect((await old.call("load_skill", { skill: "far" })).isError).toBe(false);
-      expect(await listed(await server.connect())).toContain("far");
-      const changes = old.changes();
-      writeFiles(place.home, { "team/farther/SKILL.md": skillText("farther") });
-      await vi.waitFor(async () => expect(await listed(old)).toContain("farther"), SOON);
-      expect(old.changes()).toBeGreaterThanOrEqual(changes);
-      await command(place, "config", "unset", "sources.team.path");
-      await vi.waitFor(async () => expect(await listed(old)).not.toContain("far"), SOON);
-      expect((await old.call("load_skill", { skill: "far" })).isError).toBe(true);
-      expect(await listed(await server.connect())).not.toContain("farther");
-    });
+  it("[S-10] adds the skills of new sources, follows their changes, and removes them with the source", async () => {
+    const place = placeWith({ ...MAIL, [CONFIG]: "", "home/team/far/SKILL.md": skillText("far") });
+    const server = await open(place, era);
+    const old = await server.connect();
+    expect(await listed(old)).not.toContain("far");
+    await command(place, "config", "set", "sources.team.path", join(place.home, "team"));
+    await vi.waitFor(async () => expect(await listed(old)).toContain("far"), SOON);
+    expect((await old.call("load_skill", { skill: "far" })).isError).toBe(false);
+    expect(await listed(await server.connect())).toContain("far");
+    const changes = old.changes();
+    writeFiles(place.home, { "team/farther/SKILL.md": skillText("farther") });
+    await vi.waitFor(async () => expect(await listed(old)).toContain("farther"), SOON);
+    expect(old.changes()).toBeGreaterThanOrEqual(changes);
+    await command(place, "config", "unset", "sources.team.path");
+    await vi.waitFor(async () => expect(await listed(old)).not.toContain("far"), SOON);
+    expect((await old.call("load_skill", { skill: "far" })).isError).toBe(true);
+    expect(await listed(await server.connect())).not.toContain("farther");
+  });
 
-    it("[Q-19, S-23] asks a provider for what is granted when it is asked for, and not for what was", async () => {
-      const skill = { more: "capabilities: [desk.tickets]\nallowed_tools: [desk.tickets.list]\n" };
-      const place = await placeWithModel(
-        { [`${OWN}/helper/SKILL.md`]: skillText("helper", skill) },
-        ({ results, tools }) => {
-          const tool = Object.keys(tools).find((name) => name.includes("tickets")) ?? "";
-          return results.length > 0
-            ? `It came to ${results.map(({ content }) => content).join()}`
-            : [{ tool, input: {} }];
-        },
-      );
-      const server = await open(place, era);
-      const old = await server.connect();
-      const use = async (one: McpClient) => one.call("use_skill", { skill: "helper", message: "List the tickets." });
-      expect(codeOf(await use(old)), "nobody serves it yet").toBe("capability-unavailable");
-      writeFiles(place.root, { "desk.cjs": DESK });
-      const provider = `[capabilities.providers.desk]\ncommand = ${JSON.stringify([process.execPath, join(place.root, "desk.cjs")])}\n`;
-      const before = readFileSync(join(place.root, CONFIG), "utf8");
-      configure(place, CONFIG, `${before}\n${provider}`);
-      await vi.waitFor(async () => expect(codeOf(await use(old))).toBe("capability-not-granted"), SOON);
-      await command(place, "capability", "grant", "helper", "desk.tickets", "--yes");
-      for (const one of [old, await server.connect()]) expect((await use(one)).text).toContain("ticket 7");
-      await command(place, "capability", "ungrant", "helper", "desk.tickets");
-      for (const one of [old, await server.connect()]) expect(codeOf(await use(one))).toBe("capability-not-granted");
-      expect(readFileSync(join(place.root, "asked"), "utf8").trim().split("\n"), "who was asked").toHaveLength(2);
-    });
+  it("asks a provider only for capabilities that are granted at the time", async () => {
+    const skill = { more: "capabilities: [desk.tickets]\nallowed_tools: [desk.tickets.list]\n" };
+    const place = await placeWithModel(
+      { [`${OWN}/helper/SKILL.md`]: skillText("helper", skill) },
+      ({ results, tools }) => {
+        const tool = Object.keys(tools).find((name) => name.includes("tickets")) ?? "";
+        return results.length > 0
+          ? `It came to ${results.map(({ content }) => content).join()}`
+          : [{ tool, input: {} }];
+      },
+    );
+    const server = await open(place, era);
+    const old = await server.connect();
+    const use = async (one: McpClient) => one.call("use_skill", { skill: "helper", message: "List the tickets." });
+    expect(codeOf(await use(old)), "nobody serves it yet").toBe("capability-unavailable");
+    writeFiles(place.root, { "desk.cjs": DESK });
+    const provider = `[capabilities.providers.desk]\ncommand = ${JSON.stringify([process.execPath, join(place.root, "desk.cjs")])}\n`;
+    const before = readFileSync(join(place.root, CONFIG), "utf8");
+    configure(place, CONFIG, `${before}\n${provider}`);
+    await vi.waitFor(async () => expect(codeOf(await use(old))).toBe("capability-not-granted"), SOON);
+    await command(place, "capability", "grant", "helper", "desk.tickets", "--yes");
+    for (const one of [old, await server.connect()]) expect((await use(one)).text).toContain("ticket 7");
+    await command(place, "capability", "ungrant", "helper", "desk.tickets");
+    for (const one of [old, await server.connect()]) expect(codeOf(await use(one))).toBe("capability-not-granted");
+    expect(readFileSync(join(place.root, "asked"), "utf8").trim().split("\n"), "who was asked").toHaveLength(2);
+  });
 
-    it("takes models, keys, limits, chats and tools from the configuration of now", async () => {
-      const first = await modelServer("openai", () => "said by the first");
-      const second = await modelServer("openai", () => "said by the second");
-      const mail = { ...MAIL, [`${OWN}/mail/SKILL.md`]: skillText("mail", { more: "env:\n  - KEY\n" }) };
-      const place = placeWith({
-        ...mail,
-        [CONFIG]: `${modelConfig("openai", first)}\n[skills.mail]\nKEY = "the-first-key"\n`,
-      });
-      const server = await open(place, era);
-      const old = await server.connect();
-      const use = async () => (await old.call("use_skill", { skill: "other", message: "Go." })).text;
-      const script = async () => (await old.call("run_skill_script", { skill: "mail", script: "count.sh" })).text;
-      expect(await use()).toContain("said by the first");
-      expect(await script()).toContain("counted [KEY]");
-      await command(place, "config", "set", "models.default.base_url", second.url);
-      expect(await use()).toContain("said by the second");
-      await command(place, "config", "set", "limits.tool_output", "500");
-      writeFiles(place.root, {
-        [`${OWN}/mail/scripts/count.sh`]: `#!/bin/sh\nprintf '%s-' $KEY | tr a-z b-za; seq 9999\n`,
-      });
-      await skillet(["config", "set", "skills.mail.KEY"], {
-        cwd: place.cwd,
-        env: { HOME: place.home },
-        stdin: "xyz-xyz",
-      });
-      await vi.waitFor(
-        async () => expect(await script(), "the new key, as the script changes it").toContain("yza-yza-"),
-        SOON,
-      );
-      expect((await script()).length, "the new limit").toBeLessThan(1500);
-      await command(place, "config", "set", "skills.mail.allow_chat_ids", "42");
-      expect(codeOf(await old.call("load_skill", { skill: "mail" }))).toBe("chat-id");
-      await command(place, "config", "unset", "skills.mail.allow_chat_ids");
-      expect(codeOf(await old.call("load_skill", { skill: "mail" }))).toBeUndefined();
-      const tools = await old.tools();
-      await command(place, "config", "set", "tools.disabled", "run_skill_script,use_skill,call_skill_tool");
-      await vi.waitFor(async () => expect(await old.tools()).not.toContain("use_skill"), SOON);
-      expect(await old.tools()).not.toContain("call_skill_tool");
-      await expect(old.call("run_skill_script", { skill: "mail", script: "count.sh" })).rejects.toThrow(
-        "Tool 'run_skill_script' is disabled in the configuration",
-      );
-      await command(place, "config", "unset", "tools.disabled");
-      await vi.waitFor(async () => expect((await old.tools()).sort()).toEqual(tools.sort()), SOON);
-      expect(await use()).toContain("said by the second");
+  it("uses the current models, keys, limits, chats and tools of the configuration", async () => {
+    const first = await modelServer("openai", () => "said by the first");
+    const second = await modelServer("openai", () => "said by the second");
+    const mail = { ...MAIL, [`${OWN}/mail/SKILL.md`]: skillText("mail", { more: "env:\n  - KEY\n" }) };
+    const place = placeWith({
+      ...mail,
+      [CONFIG]: `${modelConfig("openai", first)}\n[skills.mail]\nKEY = "the-first-key"\n`,
     });
-  },
-);
+    const server = await open(place, era);
+    const old = await server.connect();
+    const use = async () => (await old.call("use_skill", { skill: "other", message: "Go." })).text;
+    const script = async () => (await old.call("run_skill_script", { skill: "mail", script: "count.sh" })).text;
+    expect(await use()).toContain("said by the first");
+    expect(await script()).toContain("counted [KEY]");
+    await command(place, "config", "set", "models.default.base_url", second.url);
+    expect(await use()).toContain("said by the second");
+    await command(place, "config", "set", "limits.tool_output", "500");
+    writeFiles(place.root, {
+      [`${OWN}/mail/scripts/count.sh`]: `#!/bin/sh\nprintf '%s-' $KEY | tr a-z b-za; seq 9999\n`,
+    });
+    await skillet(["config", "set", "skills.mail.KEY"], {
+      cwd: place.cwd,
+      env: { HOME: place.home },
+      stdin: "xyz-xyz",
+    });
+    await vi.waitFor(
+      async () => expect(await script(), "the new key, as the script changes it").toContain("yza-yza-"),
+      SOON,
+    );
+    expect((await script()).length, "the new limit").toBeLessThan(1500);
+    await command(place, "config", "set", "skills.mail.allow_chat_ids", "42");
+    expect(codeOf(await old.call("load_skill", { skill: "mail" }))).toBe("chat-id");
+    await command(place, "config", "unset", "skills.mail.allow_chat_ids");
+    expect(codeOf(await old.call("load_skill", { skill: "mail" }))).toBeUndefined();
+    const tools = await old.tools();
+    await command(place, "config", "set", "tools.disabled", "run_skill_script,use_skill,call_skill_tool");
+    await vi.waitFor(async () => expect(await old.tools()).not.toContain("use_skill"), SOON);
+    expect(await old.tools()).not.toContain("call_skill_tool");
+    await expect(old.call("run_skill_script", { skill: "mail", script: "count.sh" })).rejects.toThrow(
+      "Tool 'run_skill_script' is disabled in the configuration",
+    );
+    await command(place, "config", "unset", "tools.disabled");
+    await vi.waitFor(async () => expect((await old.tools()).sort()).toEqual(tools.sort()), SOON);
+    expect(await use()).toContain("said by the second");
+  });
+});
 
 describe("a command that changes the configuration", { timeout: 120_000 }, () => {
-  it("says how many running servers have the change, and what it means for runs under way", async () => {
+  it("reports how many running servers have the change, and its effect on active runs", async () => {
     const place = placeWith(MAIL);
     expect(await command(place, "disable", "mail")).toBe(
       "✓ mail is now disabled, in ~/.skillet/config.toml\n  to undo: skillet enable mail\n  none of your servers or chats is running; a run under way is denied further tool calls\n",
@@ -296,7 +292,7 @@ describe("a command that changes the configuration", { timeout: 120_000 }, () =>
     await two.connect();
     expect(one.said()).toContain("served over MCP");
     let size = 5000;
-    // A machine that is busy may take longer than a command waits, and then it says so.
+    // A busy machine may take longer than a command waits, and then it reports that.
     await vi.waitFor(async () => {
       const said = await command(place, "config", "set", "limits.tool_output", String(++size));
       expect(said).toBe(
@@ -309,7 +305,7 @@ describe("a command that changes the configuration", { timeout: 120_000 }, () =>
     expect(await command(place, "enable", "mail"), "nothing was changed").not.toContain("running");
   });
 
-  it("does not count a server that was killed, and says which one does not answer", async () => {
+  it("does not count a killed server, and names one that does not answer", async () => {
     const place = placeWith(MAIL);
     const server = mcpProcess(place);
     await server.initialize();

@@ -23,10 +23,10 @@ const MAIL = {
   [`${HOME}/mail/scripts/my count.sh`]: '#!/bin/sh\necho "counted $1"\n',
 };
 
-/** How long an answer waits for the client to list the tools that came with it. */
+/** How long an answer waits for the client to list the new tools. */
 const HEARD_MS = 80;
 
-/** The times, in milliseconds, of all timers that are set during some work. */
+/** The times, in milliseconds, of all timers that are set during a call. */
 async function timersIn(work: () => Promise<unknown>): Promise<number[]> {
   const times: number[] = [];
   const hook = createHook({
@@ -38,13 +38,13 @@ async function timersIn(work: () => Promise<unknown>): Promise<number[]> {
   return times;
 }
 
-/** A client of a server that is there for one request, as over HTTP without sessions. */
+/** A client of a server that exists for one request, as over HTTP without sessions. */
 async function forOneRequest(serving: SkillServer) {
   return clientOf(await serving.open({ isStateless: true }));
 }
 
-describe("what is served to many", () => {
-  it("tells every client that is connected what changed, whichever revision it speaks", async () => {
+describe("a catalog for many clients", () => {
+  it("announces changes to every connected client, of either revision", async () => {
     const scene = await discoverIn(MAIL);
     const serving = servingOf(scene);
     const told = new Map<number, number>();
@@ -64,7 +64,7 @@ describe("what is served to many", () => {
     expect([...told.values()]).toEqual([1, 1, 1]);
   });
 
-  it("takes away the tools of a skill that is gone, of those who loaded it", async () => {
+  it("removes the tools of a deleted skill from clients that loaded it", async () => {
     const scene = await discoverIn(MAIL);
     const serving = servingOf(scene);
     const [one, two] = [await connectTo(serving), await connectTo(serving)];
@@ -77,7 +77,7 @@ describe("what is served to many", () => {
     expect(two.changes()).toBe(0);
   });
 
-  it("is one catalog with one index for all, as long as it says the same", async () => {
+  it("is one object with one index for all, while it is unchanged", async () => {
     const scene = await discoverIn(MAIL);
     const serving = servingOf(scene);
     const [catalog, matcher] = [serving.catalog, getMatcher(serving.catalog)];
@@ -92,7 +92,7 @@ describe("what is served to many", () => {
     expect(await serving.catalog.reload()).toBe(catalog);
     expect(getMatcher(await serving.catalog.reload())).toBe(matcher);
     writeFiles(scene.root, { [`${HOME}/post/SKILL.md`]: skillText("post") });
-    // Where reading takes long, it is read only now and then.
+    // A slow catalog is read only now and then.
     const both = await waitFor(async () => {
       const read = await Promise.all([catalog.reload(), serving.catalog.reload()]);
       expect(read[0]).not.toBe(catalog);
@@ -103,7 +103,7 @@ describe("what is served to many", () => {
     expect(serving.catalog).toBe(both[0]);
   });
 
-  it("has what was trusted meanwhile, for all at once", async () => {
+  it("includes newly trusted skills, for all at once", async () => {
     const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found") });
     const serving = servingOf(scene);
     expect(serving.catalog.has("found")).toBe(false);
@@ -115,7 +115,7 @@ describe("what is served to many", () => {
     expect(serving.catalog).not.toBe(before);
   });
 
-  it("forgets who has gone", async () => {
+  it("forgets disconnected clients", async () => {
     const serving = servingOf(await discoverIn(MAIL));
     setFlagsFromString("--expose-gc");
     const collect = runInNewContext("gc") as () => void;
@@ -135,7 +135,7 @@ describe("what is served to many", () => {
     await serving.refresh();
   });
 
-  it("says what there is in at most two thousand characters, and how to find the rest", async () => {
+  it("is described in at most two thousand characters, with a way to find the rest", async () => {
     const scene = await discoverIn({});
     const many = Object.fromEntries(
       Array.from({ length: 1000 }, (_, index) => [`skill-number-${index}`, { description: "Long words. ".repeat(50) }]),
@@ -150,7 +150,7 @@ describe("what is served to many", () => {
     }
   });
 
-  it("[A-02] lists the cue of each skill that it describes, in the room that its instructions have", async () => {
+  it("[A-02] includes the cue of each described skill, in the space of its instructions", async () => {
     for (const [number, described] of [
       [4, 4],
       [12, 12],
@@ -174,7 +174,7 @@ describe("what is served to many", () => {
     }
   });
 
-  it("names each skill and what it does where there is room, and none that a model may not have", async () => {
+  it("names each skill and its purpose if there is space, and none that a model may not use", async () => {
     const scene = await discoverIn({});
     const catalog = await catalogOf({
       mail: { description: "Sends mail." },
@@ -188,7 +188,7 @@ describe("what is served to many", () => {
 });
 
 describe("call_skill_tool", () => {
-  it("calls what skills bring and nothing else: what is not listed is not to be had by it", async () => {
+  it("calls only tools of skills: unlisted tools are unavailable", async () => {
     const serving = servingOf(await discoverIn(MAIL));
     for (const { call } of [await connectTo(serving), await forOneRequest(serving)]) {
       await call("load_skill", { skill: "mail" });
@@ -202,8 +202,8 @@ describe("call_skill_tool", () => {
   });
 });
 
-describe("what is loaded from the start", () => {
-  it("is nothing that would be followed whenever somebody connects", async () => {
+describe("skills that are loaded from the start", () => {
+  it("exclude those that would run at every connection", async () => {
     const { found, server } = await useScene({
       skills: { alone: { more: "context: fork\n", body: "Work alone." } },
       turns: () => "It is done.",
@@ -217,8 +217,8 @@ describe("what is loaded from the start", () => {
   });
 });
 
-describe("a skill that is to be loaded from the start", () => {
-  it("is loaded whomever it is for, and it is said once where it cannot be", async () => {
+describe("a skill in --load", () => {
+  it("is loaded for any audience, with one report when it cannot be", async () => {
     const scene = await discoverIn({
       [`${HOME}/theirs/SKILL.md`]: skillText("theirs", { more: "user-invocable: false\n" }),
       [`${HOME}/theirs/scripts/count.sh`]: "#!/bin/sh\necho counted\n",
@@ -233,7 +233,7 @@ describe("a skill that is to be loaded from the start", () => {
 });
 
 describe("a server for one request", () => {
-  it("holds no answer back: nobody lists the tools of a session that ends with it", async () => {
+  it("delays no answer: no client lists the tools of a session that ends with it", async () => {
     const serving = servingOf(await discoverIn({ ...MAIL, [`${HOME}/mail/SKILL.md`]: skillText("mail") }));
     const [lasting, single] = [await connectTo(serving), await forOneRequest(serving)];
     const load = ({ call }: Pick<McpClient, "call">) => timersIn(() => call("load_skill", { skill: "mail" }));
@@ -241,7 +241,7 @@ describe("a server for one request", () => {
     expect(await load(single)).not.toContain(HEARD_MS);
   });
 
-  it("has no unload_skill, and a call_skill_tool that says which skill", async () => {
+  it("has no unload_skill, and a call_skill_tool with the skill's name", async () => {
     const { client, tools } = await forOneRequest(servingOf(await discoverIn(MAIL)));
     expect(await tools()).not.toContain("unload_skill");
     const listed = (await client.listTools()).tools.find(({ name }) => name === "call_skill_tool");
@@ -252,7 +252,7 @@ describe("a server for one request", () => {
     });
   });
 
-  it("loads the skill whose tool is called, by what is said or by the tool's name", async () => {
+  it("loads the skill whose tool is called, by its name or the tool's name", async () => {
     const serving = servingOf(await discoverIn(MAIL));
     for (const called of [
       { skill: "mail", tool: "mail__send" },
@@ -271,7 +271,7 @@ describe("a server for one request", () => {
     expect(await tools(), "nothing is left of it").not.toContain("mail__send");
   });
 
-  it("calls a tool by the name that load_skill gave, also where that is made from the tool's", async () => {
+  it("calls a tool by the name from load_skill, even if it was normalized", async () => {
     const serving = servingOf(await discoverIn(MAIL));
     const { text } = await (await forOneRequest(serving)).call("load_skill", { skill: "mail" });
     const [, tool = ""] = /(mail_my_count_\w+)/.exec(text) ?? [];
@@ -282,7 +282,7 @@ describe("a server for one request", () => {
     }
   });
 
-  it("finds the skill by the tool's name where the skill's own has a dot", async () => {
+  it("finds the skill by the tool's name if the skill's own has a dot", async () => {
     const script = (word: string) => `#!/bin/sh\necho "of ${word}"\n`;
     const serving = servingOf(
       await discoverIn({
@@ -297,7 +297,7 @@ describe("a server for one request", () => {
     expect((await (await forOneRequest(serving)).call("call_skill_tool", { tool: "a__c" })).text).toContain("of a");
   });
 
-  it("refuses what is not for a model, not for this caller, or not there, and does nothing", async () => {
+  it("refuses skills that are not for models, not for this caller, or unknown, and does nothing", async () => {
     const script = { "scripts/go.sh": "#!/bin/sh\necho RAN\n" };
     const skill = (name: string, more: string) => ({
       [`${HOME}/${name}/SKILL.md`]: skillText(name, { more }),
@@ -321,7 +321,7 @@ describe("a server for one request", () => {
     }
   });
 
-  it("answers a tool that the skill has not with those that there are", async () => {
+  it("answers a tool that the skill lacks with a list of the existing ones", async () => {
     const { call } = await forOneRequest(servingOf(await discoverIn(MAIL)));
     const { text, meta } = await call("call_skill_tool", { skill: "mail", tool: "sned", input: {} });
     expect(meta).toMatchObject({ "skillet/code": "tool-unknown" });

@@ -64,7 +64,7 @@ describe("the host of a person", () => {
     expect(await of("ada", home).approvals?.isAlwaysApproved(EFFECT)).toBe(true);
   });
 
-  it("[E-35] has a folder of its own, whatever the name", () => {
+  it("[E-35] has its own folder, whatever the name", () => {
     const names = ["ada", "Ada", "auth0|ada", "auth0/ada", "../ada", "..", "a".repeat(200), `${"a".repeat(199)}b`];
     const folders = names.map((name) => getPersonFolder("/home/x", name));
     expect(new Set(folders).size).toBe(names.length);

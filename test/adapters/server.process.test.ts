@@ -69,7 +69,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     expect(mounted.length).toBe(3);
   });
 
-  it("[P-18] lists a skill's tools while it is loaded, and tells the client each time", async () => {
+  it("[P-18] lists a skill's tools while it is loaded, and notifies the client each time", async () => {
     const { call, tools, changes } = await connectTo(servingOf(await discoverIn(TWO)), { era });
     expect(await tools()).toEqual(OWN);
     const loaded = await call("load_skill", { skill: "mail" });
@@ -88,7 +88,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     });
   });
 
-  it("[P-19] keeps tools of one name of two skills apart", async () => {
+  it("[P-19] keeps tools with the same name of two skills apart", async () => {
     const { call, tools } = await connectTo(servingOf(await discoverIn(TWO)), { era });
     await call("load_skill", { skill: "mail" });
     await call("load_skill", { skill: "chat" });
@@ -99,7 +99,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     expect((await tools()).filter((name) => name.includes("__"))).toEqual(["chat__send", "chat__run"]);
   });
 
-  it("[P-25] brings a loaded skill's scripts, and the skill itself, as tools", async () => {
+  it("[P-25] provides a loaded skill's scripts, and the skill itself, as tools", async () => {
     const { call } = await connectTo(servingOf(await discoverIn(TWO)), { era });
     await call("load_skill", { skill: "mail" });
     const { text, isError } = await call("mail__count", { args: ["seven"] });
@@ -107,7 +107,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     expect(isError).toBe(false);
   });
 
-  it("loads as often as it is asked to, with the instructions each time, and tells nobody of what stays the same", async () => {
+  it("returns the instructions at every load, and announces no unchanged list", async () => {
     const { call, tools, changes } = await connectTo(servingOf(await discoverIn(TWO)), { era });
     await call("load_skill", { skill: "mail" });
     await told(changes, 1);
@@ -116,21 +116,21 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     for (let times = 0; times < 3; times++) expect(await call("load_skill", { skill: "mail" })).toEqual(first);
     await call("unload_skill", { skill: "chat" });
     expect(new Set(await tools()).size).toBe((await tools()).length);
-    // Whatever was to be told came before the next change, and before the answer to a later request.
+    // A notice comes before the next change, and before the answer to a later request.
     await call("load_skill", { skill: "chat" });
     await told(changes, 2);
     await tools();
     expect(changes()).toBe(2);
   });
 
-  it("lets a client that keeps its first list call what a skill brought", async () => {
+  it("lets a client that keeps its first list call a skill's tools", async () => {
     const { call } = await connectTo(servingOf(await discoverIn(TWO)), { era, listChanged: {} });
     await call("load_skill", { skill: "mail" });
     for (const tool of ["mail__send", "mail.send"])
       expect((await call("call_skill_tool", { tool, input: { input: "y" } })).text).toContain("mail of y");
   });
 
-  it("[P-21] loads the skills that a topic is about", async () => {
+  it("[P-21] loads the skills that match a topic", async () => {
     const { call, tools } = await connectTo(servingOf(await discoverIn(TWO)), { era });
     const { text, isError } = await call("activate_skills_for", { topic: "look into my inbox" });
     expect({ isError, has: text.includes("Send it with send.") }).toEqual({ isError: false, has: true });
@@ -140,7 +140,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     expect(nothing).toMatchObject({ isError: false, meta: { "skillet/code": "no-match" } });
   });
 
-  it("gives what it lists as data too, as its schema says", async () => {
+  it("returns its lists as structured content too, as its schema states", async () => {
     const { client, call } = await connectTo(servingOf(await discoverIn(TWO)), { era });
     const schemas = new Map((await client.listTools()).tools.map(({ name, outputSchema }) => [name, outputSchema]));
     const isValid = (name: string, data: unknown) =>
@@ -153,7 +153,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     expect(found.structured).toMatchObject({ skills: [{ name: "mail", reason: "words: mail" }, {}] });
   });
 
-  it("follows a toolset that is edited: the next list and the next call have the edit", async () => {
+  it("follows edits of a toolset: the next list and the next call include them", async () => {
     const scene = await discoverIn(TWO);
     const serving = servingOf(scene);
     const { client, call, changes } = await connectTo(serving, { era });
@@ -169,7 +169,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     expect((await call("mail__drop")).text).toContain("dropped");
   });
 
-  it("has files that were added to a skill once it looked again", async () => {
+  it("has files that were added to a skill after a refresh", async () => {
     const scene = await discoverIn(TWO);
     const serving = servingOf(scene);
     const { call, tools } = await connectTo(serving, { era });
@@ -184,7 +184,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     expect((await call("mail__sort")).text).toContain("sorted");
   });
 
-  it("only tells of a skill that is followed on its own when it is loaded", async () => {
+  it("announces a skill that is followed individually only when it is loaded", async () => {
     const scene = await discoverIn({
       [`${HOME}/alone/SKILL.md`]: skillText("alone", { more: "context: fork\ntriggers:\n  keywords: [solo]\n" }),
     });
@@ -197,7 +197,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     expect((await unable("load_skill", { skill: "alone" })).text).toContain("# alone");
   });
 
-  it("answers an unknown tool with -32602, and wrong input so that a model can mend it", async () => {
+  it("answers an unknown tool with -32602, and invalid input so that a model can correct it", async () => {
     const { call } = await connectTo(servingOf(await discoverIn(TWO)), { era });
     await expect(call("no_such_tool")).rejects.toMatchObject({ code: -32602 });
     for (const name of ["__proto__", "constructor", "load_skill ", "LOAD_SKILL"])
@@ -209,7 +209,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
   });
 });
 
-describe("what is served", () => {
+describe("served skills", () => {
   const names = async (scene: Scene, options = {}, host = {}) => {
     const { call, client } = await connectTo(servingOf(scene, options, host));
     const listed = (await call("list_skills")).structured?.["skills"] as { name: string }[];
@@ -223,7 +223,7 @@ describe("what is served", () => {
   };
   const BUNDLED = readdirSync(join(import.meta.dirname, "../../skills"));
 
-  it("[X-01] is hidden from a model what is for users, and from users what is for models", async () => {
+  it("[X-01] are hidden from a model if they are for users, and from users if they are for models", async () => {
     const scene = await discoverIn({
       [`${HOME}/both/SKILL.md`]: skillText("both"),
       [`${HOME}/person/SKILL.md`]: skillText("person", { more: "disable-model-invocation: true\n" }),
@@ -245,7 +245,7 @@ describe("what is served", () => {
     expect(JSON.stringify(messages)).toContain("# person\\n\\nDo it.");
   });
 
-  it("[S-36] is not what needs a private chat, where nobody says that it is one", async () => {
+  it("[S-36] exclude those that need a private chat, unless the chat is known to be one", async () => {
     const scene = await discoverIn({
       [`${HOME}/open/SKILL.md`]: skillText("open"),
       [`${HOME}/diary/SKILL.md`]: skillText("diary", { more: "sensitive: true\n" }),
@@ -258,7 +258,7 @@ describe("what is served", () => {
     await expect(client.readResource({ uri: "skill://diary/SKILL.md" })).rejects.toMatchObject({ code: -32602 });
   });
 
-  it("is not what is disabled, nor what nobody has trusted, until somebody does", async () => {
+  it("exclude disabled and untrusted ones, until they are trusted", async () => {
     const scene = await discoverIn({
       "skills/found/SKILL.md": skillText("found"),
       [`${HOME}/off/SKILL.md`]: skillText("off"),
@@ -288,7 +288,7 @@ describe("what is served", () => {
     await expect(client.getPrompt({ name: "found" })).rejects.toMatchObject({ code: -32602 });
   });
 
-  it("[Q-04] is the text of the user's own folders, whose code still waits for trust", async () => {
+  it("[Q-04] include the text of the user's own folders, whose code still waits for trust", async () => {
     const scene = await discoverIn({
       "home/.claude/skills/prose/SKILL.md": skillText("prose"),
       "home/.codex/skills/coded/SKILL.md": skillText("coded"),
@@ -303,7 +303,7 @@ describe("what is served", () => {
     expect(ran.text).not.toContain("ran\n");
   });
 
-  it("[Q-04] is the text of a workspace once that is approved, and never its code, however it arrives", async () => {
+  it("[Q-04] include the text of a workspace once that is approved, and never its code, however it arrives", async () => {
     const scene = await discoverIn({
       "skills/found/SKILL.md": skillText("found"),
       "skills/found/scripts/go.sh": "#!/bin/sh\necho ran\n",
@@ -330,7 +330,7 @@ describe("what is served", () => {
     expect((await call("load_skill", { skill: "found" })).isError).toBe(true);
   });
 
-  it("[Q-04] is not the text that a link in an approved workspace leads to outside", async () => {
+  it("[Q-04] exclude text outside that a link in an approved workspace leads to", async () => {
     const outside = temporaryFolder({ "linked/SKILL.md": skillText("linked") });
     const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found") });
     symlinkSync(join(outside, "linked"), join(scene.workspace, "skills/linked"));
@@ -340,7 +340,7 @@ describe("what is served", () => {
     expect((await names(now)).tools).toEqual(["found"]);
   });
 
-  it("[Q-04] is not the text of a file outside that is a skill's own by a link, also where the link is another one by now", async () => {
+  it("[Q-04] exclude a file outside that is a skill's own by a link, even if the link has changed since", async () => {
     const outside = temporaryFolder({ "private.md": skillText("linked") });
     const scene = await discoverIn({
       "skills/found/SKILL.md": skillText("found"),
@@ -357,11 +357,11 @@ describe("what is served", () => {
     expect((await names(now)).tools).toEqual(["found", "inner"]);
     rmSync(own);
     writeFileSync(own, skillText("linked"));
-    expect(now.trust.text.covers(linked)).toBe(false); // It was found by the link, which can be there again when it is read.
+    expect(now.trust.text.covers(linked)).toBe(false); // Discovery followed the link, which can be there again when it is read.
     expect(now.trust.text.covers((await scene.again()).skill("linked"))).toBe(true);
   });
 
-  it("is not what is not trusted any more, by name or by address, at once", async () => {
+  it("exclude revoked ones, by name or by URI, at once", async () => {
     const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found") });
     const skill = scene.skill("found");
     scene.trust.grant([{ skill, copy: await copySkill(skill) }]);
@@ -374,7 +374,7 @@ describe("what is served", () => {
     await expect(client.getPrompt({ name: "found" })).rejects.toThrow("found");
   });
 
-  it("is not what was added to after it was trusted, at once, and no name of a file is told", async () => {
+  it("exclude those with files added after the trust decision, at once, and no file name is revealed", async () => {
     const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found"), "skills/found/data/a.txt": "a" });
     const skill = scene.skill("found");
     scene.trust.grant([{ skill, copy: await copySkill(skill) }]);
@@ -387,7 +387,7 @@ describe("what is served", () => {
     expect(refused.text).not.toContain("obey");
   });
 
-  it("is not what was changed so that its time stayed the same", async () => {
+  it("exclude those that were changed with an unchanged modification time", async () => {
     const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found"), "skills/found/a.txt": "a" });
     const skill = scene.skill("found");
     scene.trust.grant([{ skill, copy: await copySkill(skill) }]);
@@ -400,14 +400,14 @@ describe("what is served", () => {
     expect((await call("load_skill", { skill: "found" })).isError).toBe(true);
   });
 
-  it("says what to do where there is nothing: not to list what was just listed", async () => {
+  it("have a hint if there are none: it does not suggest listing again", async () => {
     const { call } = await connectTo(servingOf(await discoverIn(TWO), { only: [] }));
     expect((await call("list_skills")).structured).toEqual({ skills: [], note: "no skills found" });
     const note = "no skill matches; call list_skills to see all skills";
     expect((await call("search_skills", { query: "mail" })).structured).toEqual({ skills: [], note });
   });
 
-  it("is only what --only names, for uses too", async () => {
+  it("are only those in --only, for uses too", async () => {
     const scene = await discoverIn(TWO);
     expect(await names(scene, { only: ["chat"] })).toEqual({ tools: ["chat"], resources: ["chat"], prompts: ["chat"] });
     const { call } = await connectTo(servingOf(scene, { only: ["chat"] }));
@@ -418,7 +418,7 @@ describe("what is served", () => {
     );
   });
 
-  it("runs nothing where it is read-only: no tools, no scripts, no uses, no commands in instructions", async () => {
+  it("run nothing in read-only mode: no tools, no scripts, no uses, no commands in instructions", async () => {
     const scene = await discoverIn({
       ...TWO,
       [`${HOME}/dated/SKILL.md`]: skillText("dated", { body: "It is !`echo RAN`." }),
@@ -437,7 +437,7 @@ describe("what is served", () => {
     expect((await open.call("load_skill", { skill: "dated" })).text).toContain("It is RAN");
   });
 
-  it("says why a skill is not there that was: its file is broken", async () => {
+  it("include the reason for a missing skill: its file is broken", async () => {
     const scene = await discoverIn(TWO);
     const { call } = await connectTo(servingOf(scene));
     writeFiles(scene.root, { [`${HOME}/mail/SKILL.md`]: "---\nname: mail\n---\n\nNo description.\n" });
@@ -449,14 +449,14 @@ describe("what is served", () => {
     });
   });
 
-  it("takes a skill by the name under which it is published", async () => {
+  it("are found by their published names", async () => {
     const scene = await discoverIn({ [`${HOME}/Odd_Name/SKILL.md`]: skillText("Odd_Name") });
     const { call, client } = await connectTo(servingOf(scene));
     expect((await client.readResource({ uri: "skill://odd-name/SKILL.md" })).contents).toHaveLength(1);
     expect((await call("load_skill", { skill: "odd-name" })).text).toContain("# Odd_Name");
   });
 
-  it("gives the reason for a skill that nobody has trusted wherever it is asked for, also when it came later", async () => {
+  it("are refused with the reason if they are untrusted, in every request and also when they came later", async () => {
     const scene = await discoverIn({ [`${HOME}/mine/SKILL.md`]: skillText("mine") });
     const serving = servingOf(scene, { authoring: true });
     const { call, client } = await connectTo(serving);
@@ -474,7 +474,7 @@ describe("what is served", () => {
       await expect(client.getPrompt(params)).rejects.toThrow("which the user has not approved");
   });
 
-  it("says of a tool that is not there what to do", async () => {
+  it("have a hint for an unknown tool", async () => {
     const { call } = await connectTo(servingOf(await discoverIn(TWO)));
     const called = async (tool: string) => (await call("call_skill_tool", { tool, input: {} })).text;
     expect(await called("mail__send")).toContain("call load_skill with mail first");
@@ -486,19 +486,19 @@ describe("what is served", () => {
     expect(await called("validate_skill")).toContain("call it directly");
   });
 
-  it("hands nothing to sub-agents with --no-use", async () => {
+  it("are not delegated to sub-agents with --no-use", async () => {
     const { call, tools } = await connectTo(servingOf(await discoverIn(TWO), { allowsSubAgents: false }));
     await call("load_skill", { skill: "mail" });
     expect(await tools()).toEqual([...OWN.filter((name) => name !== "use_skill"), "mail__send", "mail__count"]);
   });
 
-  it("has none of its own tools that the configuration switches off", async () => {
+  it("come without the server's own tools that the configuration disables", async () => {
     const config = '[tools]\ndisabled = ["call_skill_tool", "list_skills", "use_skill"]\n';
     const { tools } = await connectTo(servingOf(await discoverIn({ ...TWO, "home/.skillet/config.toml": config })));
     expect(await tools()).toEqual(OWN.filter((name) => !config.includes(name)));
   });
 
-  it("has the tools that check skills with --authoring", async () => {
+  it("come with tools that check skills with --authoring", async () => {
     const { call, tools } = await connectTo(servingOf(await discoverIn(TWO), { authoring: true }));
     expect(await tools()).toEqual([...OWN, "validate_skill", "lint_skill"]);
     const judged = await call("validate_skill", { content: "---\nname: A B\n---\n" });
@@ -507,20 +507,25 @@ describe("what is served", () => {
     expect((await call("lint_skill", { skill: "mail" })).structured).toMatchObject({ skill: "mail", findings: [] });
   });
 
-  it.each(ERAS)("[Q-24] answers names that every object has as any other unknown name (%s)", async (era) => {
-    const { client } = await connectTo(servingOf(await discoverIn(TWO)), { era });
-    const answers = async (ask: (name: string) => Promise<unknown>) => {
-      const names = ["unknown", "constructor", "__proto__", "toString", "hasOwnProperty"];
-      const all = names.map((name) => ask(name).catch(({ code, message }) => `${code} ${message}`.replace(name, "X")));
-      return new Set(await Promise.all(all));
-    };
-    expect([...(await answers((name) => client.callTool({ name })))]).toEqual([
-      expect.stringContaining("Tool X not found"),
-    ]);
-    expect([...(await answers((name) => client.getPrompt({ name })))]).toEqual(['-32602 Unknown prompt "X"']);
-  });
+  it.each(ERAS)(
+    "[Q-24] are unaffected by names that every object inherits, which are unknown names (%s)",
+    async (era) => {
+      const { client } = await connectTo(servingOf(await discoverIn(TWO)), { era });
+      const answers = async (ask: (name: string) => Promise<unknown>) => {
+        const names = ["unknown", "constructor", "__proto__", "toString", "hasOwnProperty"];
+        const all = names.map((name) =>
+          ask(name).catch(({ code, message }) => `${code} ${message}`.replace(name, "X")),
+        );
+        return new Set(await Promise.all(all));
+      };
+      expect([...(await answers((name) => client.callTool({ name })))]).toEqual([
+        expect.stringContaining("Tool X not found"),
+      ]);
+      expect([...(await answers((name) => client.getPrompt({ name })))]).toEqual(['-32602 Unknown prompt "X"']);
+    },
+  );
 
-  it("is loaded from the start with --load", async () => {
+  it("are loaded from the start with --load", async () => {
     const scene = await discoverIn(TWO);
     const { tools, call } = await connectTo(servingOf(scene, { load: ["mail"] }));
     expect(await tools()).toContain("mail__send");
@@ -539,7 +544,7 @@ describe("what is served", () => {
     ]);
   });
 
-  it("is what two clients loaded, each for itself", async () => {
+  it("are loaded separately for each of two clients", async () => {
     const serving = servingOf(await discoverIn(TWO));
     const [one, two] = [await connectTo(serving), await connectTo(serving, { era: "2026-07-28" })];
     await one.call("load_skill", { skill: "mail" });
@@ -551,7 +556,7 @@ describe("what is served", () => {
     expect((await two.call("chat__send", { input: "z" })).text).toContain("chat of z");
   });
 
-  it("[Q-08] has no hidden character that is not spelled out, wherever it stands", async () => {
+  it("[Q-08] have no unescaped hidden character anywhere", async () => {
     const hidden = "\u{e0041}\u202e";
     const scene = await discoverIn({
       [`${HOME}/sly/SKILL.md`]: skillText("sly", { body: `Do${hidden} it.` }),

@@ -32,7 +32,7 @@ const IN_CODE = defineSkill({ name: "in-code", description: "Does it in code.", 
 const ERAS = ["legacy", "modern"] as const;
 type Era = (typeof ERAS)[number];
 
-/** A client of a real server with these skills. Whatever the SDK finds wrong with an entry fails the test. */
+/** A client of a real server with these skills. Any complaint of the SDK about an entry fails the test. */
 async function connect(session: Session, era: Era = "legacy") {
   const notices: string[] = [];
   const warnings: unknown[] = [];
@@ -68,7 +68,7 @@ const reading = async (client: Client, uri: string) => {
   return "text" in content ? Buffer.from(content.text) : Buffer.from(content.blob, "base64");
 };
 
-/** Reads every file, and compares it with what the entry says of it. */
+/** Reads every file, and compares it with its entry. */
 async function verify({ client, skills }: { client: Client; skills: SkillsClient }, entry: Skill) {
   if (entry.resources === "dynamic") throw new Error("it has no digests");
   for (const { uri, digest, size } of entry.resources) {
@@ -102,7 +102,7 @@ const ODD: Files = {
 };
 
 describe.each(ERAS)("the skills extension (%s)", (era) => {
-  it("publishes every skill, with digests that hold", async () => {
+  it("publishes every skill, with correct digests", async () => {
     const { session } = await sessionIn(ODD);
     const connected = await connect(session, era);
     const { skills } = await connected.skills.list();
@@ -121,7 +121,7 @@ describe.each(ERAS)("the skills extension (%s)", (era) => {
     );
   });
 
-  it("refuses what is not there, and what leads out", async () => {
+  it("refuses missing paths, and those that lead out", async () => {
     const { client, skills } = await connect((await sessionIn(ODD)).session, era);
     for (const uri of [
       "skill://none/SKILL.md",
@@ -186,7 +186,7 @@ describe.each(ERAS)("the skills extension (%s)", (era) => {
     expect(known).toEqual({ ...a, size: (await reading(client, a.uri)).length });
   });
 
-  it("lists in pages, and takes no cursor that it did not give", async () => {
+  it("lists in pages, and accepts only its own cursors", async () => {
     const files = Object.fromEntries(Array.from({ length: 120 }, (_, at) => [`s${at}/SKILL.md`, skillText(`s${at}`)]));
     const many = Object.fromEntries(Array.from({ length: 60 }, (_, at) => [`s0/f/${at}.txt`, ""]));
     const { root, session } = await sessionIn({ ...files, ...many });
@@ -207,8 +207,8 @@ describe.each(ERAS)("the skills extension (%s)", (era) => {
   });
 });
 
-describe("what is published", () => {
-  it("follows the files: new ones, edited ones, and those that went", async () => {
+describe("the published skills", () => {
+  it("follow new, edited and deleted files", async () => {
     const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a"), "a/x.txt": "one" });
     const connected = await connect(session);
     const { skills, client } = connected;
@@ -230,7 +230,7 @@ describe("what is published", () => {
     expect((await skills.get("skill://a/SKILL.md")).skill.resources.length).toBe(2);
   });
 
-  it("is also what was made a moment ago, and never what is gone", async () => {
+  it("include one that was just created, and never a deleted one", async () => {
     const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a"), "c/SKILL.md": skillText("c") });
     const connected = await connect(session);
     await connected.skills.list();
@@ -249,7 +249,7 @@ describe("what is published", () => {
     expect(skills.map(({ frontmatter }) => frontmatter.name)).toEqual(["b", "c", "in-code"]);
   });
 
-  it("is nothing that a file became a link to", async () => {
+  it("exclude the target of a file that became a link", async () => {
     const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a"), "a/x.txt": "x" });
     const outside = temporaryFolder({ "secret.txt": "secret" });
     const { client, skills } = await connect(session);
@@ -262,7 +262,7 @@ describe("what is published", () => {
     expect((await skills.list()).skills.map(({ uri }) => uri)).toEqual(["skill://in-code/SKILL.md"]);
   });
 
-  it("is what fits into the limits, which is said once", async () => {
+  it("are those within the limits, which are reported once", async () => {
     const many = Object.fromEntries(Array.from({ length: 600 }, (_, at) => [`a/${1000 + at}.txt`, `${at}`]));
     const mega = (size: number) => Buffer.alloc(size * 1024 * 1024, 0xff);
     const { session } = await sessionIn({
@@ -292,7 +292,7 @@ describe("what is published", () => {
     await expect(connected.client.readResource({ uri: "skill://a/1599.txt" })).rejects.toMatchObject(refused);
   });
 
-  it("[Q-08] has nothing in it that cannot be seen", async () => {
+  it("[Q-08] contain no hidden characters", async () => {
     const { session } = await sessionIn({
       "a/SKILL.md": skillText("a", { body: "Do\u202e it." }),
       "a/x\u200b.md": "Do\u{e0041} it.",
@@ -308,7 +308,7 @@ describe("what is published", () => {
     for (const spelled of ["\\u{202e}", "\\u{e0041}", "\\u{2066}", "x\\\\u{200b}.md"]) expect(all).toContain(spelled);
   });
 
-  it("[Q-09] has no file that a link outside leads to", async () => {
+  it("[Q-09] exclude files that a link outside leads to", async () => {
     const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a"), "a/in.txt": "in" });
     const outside = temporaryFolder({ "secret.txt": "secret", "more/x.txt": "x" });
     symlinkSync(join(outside, "secret.txt"), join(root, "a/out.txt"));
@@ -323,7 +323,7 @@ describe("what is published", () => {
   });
 });
 
-describe("who may not know of a skill", () => {
+describe("a caller without access to a skill", () => {
   async function expectUnknown(session: Session, name: string) {
     const { client, skills } = await connect(session);
     const uris = [`skill://${name}/SKILL.md`, `skill://${name}/x.txt`];
@@ -344,7 +344,7 @@ describe("who may not know of a skill", () => {
     await expectUnknown((await sessionIn(files(""), { settings: { ...DEFAULT_SETTINGS, skills } })).session, "a");
   });
 
-  it("[S-36] neither sees nor reads one that is sensitive, where nobody says who calls", async () => {
+  it("[S-36] neither sees nor reads a sensitive one if the caller is unknown", async () => {
     const { session } = await sessionIn(files("sensitive: true\n"));
     await expectUnknown(session, "a");
     const found = await discoverIn({
@@ -358,7 +358,7 @@ describe("who may not know of a skill", () => {
     expect((await reading(client, "skill://a/x.txt")).toString()).toBe("x");
   });
 
-  it("has the same addresses as those who may", async () => {
+  it("has the same URIs as other callers", async () => {
     const shared = { "a/SKILL.md": skillText("a-b", { more: "sensitive: true\n" }), "b/SKILL.md": skillText("a_b") };
     const { session } = await sessionIn(shared);
     const open = openSession(session.catalog, { caller: { chatType: "private" } });
@@ -389,6 +389,6 @@ it("reads a thousand skills once, however often they are listed", async () => {
   const first = await listAll();
   const second = await listAll();
   expect(first.length).toBe(1001);
-  // The one in code is made anew; there is nothing to read for it.
+  // The one in code is created again; there is nothing to read for it.
   expect(second.filter((entry, at) => entry === first[at]).length).toBe(1000);
 });

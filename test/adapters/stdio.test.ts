@@ -69,7 +69,7 @@ describe("stdout of skillet serve", () => {
     [`${HOME}/noisy/scripts/say.sh`]: "#!/bin/sh\necho out\necho err >&2\necho more >/dev/stdout\n",
   };
 
-  it("has nothing but the protocol, whatever a toolset or a script prints, and wherever to", async () => {
+  it("contains only the protocol, whatever a toolset or a script prints to any stream", async () => {
     const server = mcpProcess(placeWith(NOISY));
     await server.initialize();
     await server.call("load_skill", { skill: "noisy" });
@@ -85,7 +85,7 @@ describe("stdout of skillet serve", () => {
     expect(server.foreign()).toEqual([]);
   });
 
-  it("has nothing but the protocol, whatever a library prints in its own process", async () => {
+  it("contains only the protocol, whatever a library prints in its own process", async () => {
     const beside = `setInterval(() => { console.log("L"); console.warn("W"); console.info("I"); process.stdout.write("S"); process.stdout.write(Buffer.from("B")); }, 5).unref();
       setTimeout(() => process.emitWarning("old"), 50).unref();`;
     const server = mcpProcess(placeWith(MAIL), [], { beside });
@@ -97,8 +97,8 @@ describe("stdout of skillet serve", () => {
   });
 });
 
-describe("a client that goes in the middle of a call", () => {
-  /** Skills whose calls last this long, or for ever. Some of them write a file when they begin. */
+describe("a client that disconnects during a call", () => {
+  /** Skills whose calls last this long, or forever. Some of them write a file when they begin. */
   const slow = (seconds: string, marks = "") => ({
     [`${HOME}/slow/SKILL.md`]: skillText("slow", { more: TOOLSET }),
     [`${HOME}/slow/toolsets/index.ts`]: toolsetOf({
@@ -124,7 +124,7 @@ describe("a client that goes in the middle of a call", () => {
     "sends SIGINT": ({ child }) => child.kill("SIGINT"),
   };
 
-  it.each(sampleRows(Object.entries(WAYS), 2))("and %s leaves no process of it behind", async (way, go) => {
+  it.each(sampleRows(Object.entries(WAYS), 2))("and %s leaves no process", async (way, go) => {
     const seconds = `71.${Object.keys(WAYS).indexOf(way)}25`;
     const server = await begun("nap", seconds);
     await waitFor(() => expect(running(`sleep ${seconds}`)).toHaveLength(1));
@@ -134,7 +134,7 @@ describe("a client that goes in the middle of a call", () => {
     expect(server.foreign()).toEqual([]);
   });
 
-  it("because it is killed leaves none behind either", async () => {
+  it("because it is killed leaves no process either", async () => {
     const place = placeWith(slow("72.125"));
     const said = { name: "run_skill_script", arguments: { skill: "slow", script: "nap" } };
     const messages = [
@@ -152,7 +152,7 @@ describe("a client that goes in the middle of a call", () => {
     expect(running("sleep 72.125")).toEqual([]);
   });
 
-  it("has the run of a skill that it used ended, which can be gone on with", async () => {
+  it("has the run of its skill ended, which can be resumed", async () => {
     const turns = () => [{ tool: "bash", input: { command: "sleep 74.125" } }];
     const { found } = await useScene({ skills: { helper: {} }, turns });
     const server = mcpProcess({ root: found.root, home: join(found.root, "home"), cwd: join(found.root, "project") });
@@ -189,7 +189,7 @@ describe("a client that goes in the middle of a call", () => {
     },
   );
 
-  it.each(ERAS)("over HTTP, in %s, leaves no process of it behind", async (era) => {
+  it.each(ERAS)("over HTTP, in %s, leaves no process", async (era) => {
     const seconds = era === "2025-11-25" ? "73.125" : "73.25";
     const server = mcpProcess(placeWith(slow(seconds)), ["--http", "0", "--no-token"]);
     await waitFor(() => expect(server.lines()).toHaveLength(1));
@@ -211,8 +211,8 @@ describe("a client that goes in the middle of a call", () => {
   });
 });
 
-describe("skillet serve that cannot begin", () => {
-  it("says why on stderr, and nothing on stdout", async () => {
+describe("skillet serve that cannot start", () => {
+  it("reports the reason on stderr, and nothing on stdout", async () => {
     const server = mcpProcess(placeWith({ "home/.skillet/config.toml": "a = = b\n[[" }));
     expect(await server.ended).toEqual({ code: 2, signal: null });
     expect(server.lines()).toEqual([]);
@@ -237,14 +237,14 @@ describe("skillet serve that cannot begin", () => {
     [["--http", "0", "--token", "env:UNSET"], 2, '"env:UNSET", is empty or not set'],
     [["--http", "0", "--token", "file:/no/such/file"], 2, "/no/such/file cannot be read"],
     [[], 2, "A client communicates over stdin and stdout"],
-  ])("with %j ends with %i: %s", async (args, code, why) => {
+  ])("with %j exits with %i: %s", async (args, code, why) => {
     const { home, cwd } = placeWith(MAIL);
     const ran = await skillet(["serve", ...args], { cwd, env: { HOME: home, SHORT: "short" } });
     expect(ran).toEqual({ code, stdout: "", stderr: expect.stringContaining(why) });
     expect(ran.stderr).not.toContain("hunter2");
   });
 
-  it("says which port is in use", async () => {
+  it("reports a port in use", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     await once(other, "listening");
     const at = `127.0.0.1:${(other.address() as AddressInfo).port}`;
@@ -253,7 +253,7 @@ describe("skillet serve that cannot begin", () => {
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(`${at} is already in use`) });
   });
 
-  it("says at a terminal who is to start it", async () => {
+  it("explains at a terminal which program should start it", async () => {
     const at = terminal(["serve"], placeWith(MAIL));
     expect(await at.ended).toBe(2);
     expect(at.screen()).toContain("A client communicates over stdin and stdout, but this is a terminal");
@@ -266,7 +266,7 @@ const ENVELOPE = {
   "io.modelcontextprotocol/clientCapabilities": {},
 };
 
-/** What a client's requests carry: in the older revision, its session. */
+/** The headers of a client's requests: in the older revision, with its session. */
 async function headersOf(url: string, era: (typeof ERAS)[number]): Promise<Record<string, string>> {
   const version = { "mcp-protocol-version": era };
   if (era === "2026-07-28") return { ...version, "mcp-method": "tools/call", "mcp-name": "run_skill_script" };

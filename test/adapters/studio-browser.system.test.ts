@@ -37,7 +37,7 @@ beforeAll(async () => {
 });
 afterAll(async () => browser?.close());
 
-/** Opens the page in a browser of its own. It fails the test if the policy is violated, or if the page throws. */
+/** Opens the page in a separate browser. It fails the test if the policy is violated, or if the page throws. */
 async function openPage(
   run: Run,
   options: BrowserContextOptions & { args?: string[] } = {},
@@ -97,7 +97,7 @@ async function evaluateTasks({ run, home }: Awaited<ReturnType<typeof exampleRun
   return JSON.parse(stdout);
 }
 
-/** Records a run that no process works on: it was interrupted, or waits for a call that changes something outside. */
+/** Records a run that no process works on: it was interrupted, or waits for a call that changes something outside the workspace. */
 async function recordRun({ home, project }: Place, id: string, tool?: string): Promise<void> {
   const journal = await createRunStore(join(home, ".skillet")).create({
     head: {

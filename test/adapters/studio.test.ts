@@ -479,7 +479,7 @@ describe("answers of studio", () => {
 });
 
 describe("the command", () => {
-  it.runIf(existsSync("/usr/bin/bwrap"))("ends by itself at a signal while the sandbox tests itself", async () => {
+  it.runIf(existsSync("/usr/bin/bwrap"))("ends normally at a signal while the sandbox tests itself", async () => {
     const here = place(SKILLS);
     const studio = await startStudio((args, { signal, onOutput } = {}) =>
       skilletProcess(args, { cwd: here.project, env: { HOME: here.home }, endOn: signal, onOutput }),
@@ -494,7 +494,7 @@ describe("the command", () => {
     expect(await answer).toBe("closed");
   });
 
-  it("uses the port that was named, or reports that it is in use", async () => {
+  it("uses the given port, or reports that it is in use", async () => {
     const studio = await startStudio(place(SKILLS).run);
     const { port } = new URL(studio.url);
     const second = await place(SKILLS).run(["studio", "--port", port, "--no-open"]);
@@ -506,7 +506,7 @@ describe("the command", () => {
     expect(await place({}).run(["studio", `--port=${port}`, "--no-open"])).toMatchObject({ code: 2 });
   });
 
-  it("opens a browser only where there is a desktop", () => {
+  it("opens a browser only on a desktop", () => {
     expect(findDesktopOpener({ DISPLAY: ":0" }, "linux")).toBe("xdg-open");
     expect(findDesktopOpener({ WAYLAND_DISPLAY: "wayland-0" }, "linux")).toBe("xdg-open");
     expect(findDesktopOpener({}, "darwin")).toBe("open");

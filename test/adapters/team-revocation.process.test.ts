@@ -74,7 +74,7 @@ describe.each(sampleRows(ERAS, 1))("a revocation, for clients of %s", { timeout:
   it.each([
     ["trust.revoke", ["trust", "--revoke", "worker"], "untrusted"],
     ["skill.disable", ["disable", "worker"], "disabled"],
-  ])("[E-33] %s stops the next call of a run under way, within two seconds", async (method, command, code) => {
+  ])("[E-33] %s stops the next call of an active run, within two seconds", async (method, command, code) => {
     const seen: string[] = [];
     const team = await busyTeam(({ results }) => {
       seen.push(...results.map(({ content }) => content));
@@ -95,7 +95,7 @@ describe.each(sampleRows(ERAS, 1))("a revocation, for clients of %s", { timeout:
     expect(await reactionOf(team.audit, method, "server.apply")).toBeLessThan(2000);
   });
 
-  it("[E-33] of a token ends its sessions and its run under way, within two seconds", async () => {
+  it("[E-33] of a token ends its sessions and its active run, within two seconds", async () => {
     const team = await busyTeam(() => ({ hangs: true }));
     const { client, use } = await startUse(team, era);
     await waitFor(async () => expect((await team.runs.list()).map(({ state }) => state)).toEqual(["running"]));
@@ -110,7 +110,7 @@ describe.each(sampleRows(ERAS, 1))("a revocation, for clients of %s", { timeout:
     expect(dropped).toMatchObject({ user: "ada", account: `token ${team.id}` });
   });
 
-  it("[E-33] of a person in the configuration refuses all tokens of that person and nobody else", async () => {
+  it("[E-33] of a person in the configuration refuses all tokens of that person and no others", async () => {
     const team = await busyTeam(() => "Done.");
     const bob = await team.server.createToken("bob");
     const client = await team.server.connect(team.token, era);

@@ -66,7 +66,7 @@ describe.each(sampleRows(ERAS, 1))("a server with people, for clients of %s", { 
     expect(ofBob.text).toContain(`key is [KEY] of ${"key-of-everyone".length}`);
   });
 
-  it("[E-35] lets a token do what its scopes say, and names the missing scope", async () => {
+  it("[E-35] lets a token do what its scopes allow, and names the missing scope", async () => {
     const server = await teamServer(placeOfTeam());
     const toolsOf = async (scope: string) => {
       const { token } = await server.createToken("eve", "--scope", scope);
@@ -130,7 +130,7 @@ describe.each(sampleRows(ERAS, 1))("a server with people, for clients of %s", { 
 });
 
 describe.each(sampleRows(ERAS, 1))(
-  "what a person does over a server, for clients of %s",
+  "actions of a person over a server, for clients of %s",
   { timeout: 120_000 },
   (era) => {
     it("[E-34] records every load, script and use: in runs, statistics, audit log, traces and access log", async () => {
@@ -256,7 +256,7 @@ describe("a server with people", { timeout: 120_000 }, () => {
 });
 
 describe("the throttle of logins", () => {
-  it("forgets failures with time, and counts addresses of one IPv6 network together", () => {
+  it("forgets failures after a while, and counts addresses of one IPv6 network together", () => {
     let now = 0;
     const throttle = createLoginThrottle({ burst: 3, seconds: 10, now: () => now });
     for (let attempt = 0; attempt < 3; attempt++) throttle.fail(`2001:db8::${attempt}`);

@@ -10,7 +10,7 @@ async function entered(result: Promise<(() => void) | { code: string }>): Promis
 }
 
 describe("the gate of tenants", () => {
-  it("[E-14] never lets more calls of a tenant run than it may, in the order of their arrival", async () => {
+  it("[E-14] never runs more calls of a tenant than allowed, in the order of their arrival", async () => {
     const gate = createTenantGate();
     let [running, most] = [0, 0];
     const order: number[] = [];
@@ -29,14 +29,14 @@ describe("the gate of tenants", () => {
     expect(order).toHaveLength(200);
   });
 
-  it("[E-14] does not let a tenant wait for another", async () => {
+  it("[E-14] does not make a tenant wait for another", async () => {
     const gate = createTenantGate();
     await entered(gate.enter("large", { concurrency: 1 }, never));
     for (let waiting = 0; waiting < 500; waiting++) void gate.enter("large", { concurrency: 1 }, never);
     for (let call = 0; call < 3; call++) (await entered(gate.enter("small", { concurrency: 1 }, never)))();
   });
 
-  it("forgets a call that is cancelled while it waits", async () => {
+  it("forgets a call that is canceled while it waits", async () => {
     const gate = createTenantGate();
     const leave = await entered(gate.enter("red", { concurrency: 1 }, never));
     const cancel = new AbortController();
@@ -48,7 +48,7 @@ describe("the gate of tenants", () => {
     await expect(gate.enter("red", {}, AbortSignal.abort(new Error("gone")))).rejects.toThrow("gone");
   });
 
-  it("refuses calls beyond the rate, and says when to try again", async () => {
+  it("refuses calls beyond the rate, and reports when to try again", async () => {
     let now = 0;
     const gate = createTenantGate({ now: () => now });
     const limits = { callsPerMinute: 2 };

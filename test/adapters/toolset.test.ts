@@ -75,7 +75,7 @@ describe("a toolset that is not live", () => {
     expect(fixed.instructions).not.toContain("late");
   });
 
-  it("[P-15, P-29] takes a profile that a file must satisfy", async () => {
+  it("accepts a profile that a file must satisfy", async () => {
     const folder = temporaryFolder({
       "named/SKILL.md": skillText("named"),
       "plain/SKILL.md": "---\ndescription: A.\n---\nDo.\n",
@@ -88,7 +88,7 @@ describe("a toolset that is not live", () => {
 });
 
 describe("a toolset", () => {
-  it("shows a framework that passes the output alone the same text as the AI SDK", async () => {
+  it("shows a framework that passes only the output the same text as the AI SDK", async () => {
     const skills = await createSkillToolset([temporaryFolder(FILES)]);
     const { toModelOutput } = skills.tools.load_skill;
     const result = { text: "Done.", isError: false };
@@ -98,7 +98,7 @@ describe("a toolset", () => {
     expect(toModelOutput?.({ ...result, isError: true } as never)).toEqual({ type: "error-text", value: "Done." });
   });
 
-  it("[P-08] is made from directories by one call, with its prompt fragment", async () => {
+  it("[P-08] is created from directories by one call, with its prompt fragment", async () => {
     const { tools, instructions, session } = await createSkillToolset([temporaryFolder(FILES)]);
     expect(Object.keys(tools)).toEqual(NAMES);
     expect(session.catalog.names()).toEqual(["deploy", "review"]);
@@ -108,7 +108,7 @@ describe("a toolset", () => {
     );
   });
 
-  it("[P-08] has an empty fragment when there are no skills, and its tools all the same", async () => {
+  it("[P-08] has an empty fragment without skills, and its tools nonetheless", async () => {
     for (const folders of [[], [temporaryFolder()], [join(temporaryFolder(), "not-there")]]) {
       const { tools, instructions, instructionsFor } = await createSkillToolset(folders);
       expect([await instructions(), await instructionsFor("deploy")]).toEqual(["", ""]);
@@ -116,7 +116,7 @@ describe("a toolset", () => {
     }
   });
 
-  it("lets the later folder's skill win", async () => {
+  it("prefers the skill of the later folder", async () => {
     const shipped = temporaryFolder(FILES);
     const own = temporaryFolder({ "deploy/SKILL.md": skillText("deploy", { description: "Mine." }) });
     const lines = async (...folders: string[]) =>
@@ -125,7 +125,7 @@ describe("a toolset", () => {
     expect(await lines(own, shipped)).toContain("- deploy: Does deploy. Use when asked for deploy.");
   });
 
-  it("tells a query only what it needs", async () => {
+  it("includes only the matching skills for a query", async () => {
     const more = "triggers:\n  keywords: [harbour]\n";
     const folder = temporaryFolder({ "deploy/SKILL.md": skillText("deploy", { body: "Run `ship`.", more }) });
     const { instructionsFor } = await createSkillToolset([folder]);
@@ -141,7 +141,7 @@ describe("a toolset", () => {
     expect(await skills.instructions()).toContain("\n- test: ");
   });
 
-  it("is made from a session, under what its host decides", async () => {
+  it("is created from a session, under its host's policies", async () => {
     const home = temporaryFolder({ ".skillet/config.toml": "[skills.review]\nenabled = false\n" });
     const sources = [createDirectorySource({ path: temporaryFolder(FILES) })];
     const found = await discover({ workspace: temporaryFolder(), env: { HOME: home }, sources });
@@ -161,7 +161,7 @@ describe("a toolset", () => {
     expect(await ask.generateText({ model, skills, prompt: "Review it." })).toBe("It is off.");
   });
 
-  it("[P-14] carries the category `skills` on every tool, and in every call and result", async () => {
+  it("[P-14] has the category `skills` on every tool, and in every call and result", async () => {
     const { tools, session } = await createSkillToolset([temporaryFolder(FILES)]);
     expect(session.tools.map(({ name, category }) => [name, category])).toEqual(NAMES.map((name) => [name, "skills"]));
     const metadata = Object.entries(tools).map(([name, { metadata }]) => [name, metadata]);
@@ -206,7 +206,7 @@ describe("a toolset", () => {
   });
 });
 
-describe("a toolset over skills that bring tools", () => {
+describe("a toolset over skills with tools", () => {
   const bringing = () =>
     temporaryFolder({
       "x/SKILL.md": skillText("x", { more: 'toolsets: ["tools:Tools"]\n' }),
@@ -216,7 +216,7 @@ describe("a toolset over skills that bring tools", () => {
       ),
     });
 
-  it("[P-08] has the tools of what is loaded under names that models take, as they are at each call", async () => {
+  it("[P-08] has the tools of loaded skills by names that models accept, updated at each call", async () => {
     const skills = await createSkillToolset([bringing()], { home: temporaryFolder() });
     onTestFinished(() => skills.session.close());
     expect(Object.keys(skills.tools)).toEqual([...NAMES, "call_skill_tool"]);
@@ -240,7 +240,7 @@ describe("a toolset over skills that bring tools", () => {
     expect(await ask.generateText({ model, skills, prompt: "Do it." })).toBe("Done.");
   });
 
-  it("reaches what was loaded in the middle of a call", async () => {
+  it("reaches tools that were loaded during a call", async () => {
     const skills = await createSkillToolset([bringing()], { home: temporaryFolder() });
     onTestFinished(() => skills.session.close());
     const server = await modelServer("openai", [
@@ -268,7 +268,7 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
       skills: await createSkillToolset([temporaryFolder(FILES)]),
     };
   };
-  /** Only one of the two says on the wire that a result is an error. */
+  /** Only one of the two marks an error result on the wire. */
   const isError = (is: boolean) => (provider === "anthropic" ? is : undefined);
 
   it.each(FUNCTIONS)("[P-08] a model loads a skill and reads its file through %s", async (name) => {
@@ -308,7 +308,7 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
     expect(skills.session.active.map(({ name }) => name)).toEqual(["deploy"]);
   });
 
-  it.each(FUNCTIONS)("a skill that is not there is an error result for the model, through %s", async (name) => {
+  it.each(FUNCTIONS)("an unknown skill is an error result for the model, through %s", async (name) => {
     const { model, skills } = await start([
       () => [{ tool: "load_skill", input: { skill: "x" } }],
       ({ results }) => {
@@ -319,7 +319,7 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
     expect(await ask[name]({ model, skills, prompt: "Use x." })).toBe("There is none.");
   });
 
-  it("takes `skill_name` and `resource_name`, and null for what is left out", async () => {
+  it("accepts `skill_name` and `resource_name`, and null for missing fields", async () => {
     const { model, skills } = await start([
       () => [
         { tool: "load_skill", input: { skill_name: "deploy", arguments: null, again: null } },
@@ -338,7 +338,7 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
     expect(await ask.generateText({ model, skills, prompt: "Deploy." })).toBe("Both.");
   });
 
-  it("says what is wrong with input that does not fit, and the model can mend it", async () => {
+  it("reports invalid input so that the model can correct it", async () => {
     const { model, skills } = await start([
       () => [{ tool: "load_skill", input: { name: "deploy" } }],
       ({ results }) => {
@@ -351,7 +351,7 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
     expect(await ask.generateText({ model, skills, prompt: "Deploy." })).toContain("Run `ship`");
   });
 
-  it("gives instructions once a conversation: not again while they are in sight, and again where they are not", async () => {
+  it("returns instructions once per conversation, and again when they are out of sight", async () => {
     const load = () => [{ tool: "load_skill", input: { skill: "deploy" } }];
     const { model, skills } = await start([
       load,
@@ -367,7 +367,7 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
     expect(other).toContain("Run `ship`");
   });
 
-  it("works in an agent with other tools beside, and what a step is told and given can change", async () => {
+  it("works in an agent with other tools, with prompts and tools that change per step", async () => {
     const { server, model, skills } = await start([
       () => [
         { tool: "load_skill", input: { skill: "deploy" } },

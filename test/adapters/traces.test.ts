@@ -17,7 +17,7 @@ function open({ url }: Pick<Collector, "url">, more: Record<string, string> = {}
   return traces;
 }
 
-/** One use of the first skill, told to a collector. */
+/** Uses the first skill, with spans sent to a collector. */
 async function traced(parts: Parts, more: Record<string, string> = {}) {
   const [scene, server] = [await useScene(parts), await collector()];
   const traces = open(server, more);
@@ -27,7 +27,7 @@ async function traced(parts: Parts, more: Record<string, string> = {}) {
   return { ...used, server, spans: server.spans() };
 }
 
-/** The names of spans, each below what it is in. */
+/** The names of spans, each below its parent. */
 function tree(spans: readonly Got[], parent?: string, indent = ""): string[] {
   const inOrder = spans.filter((span) => span.parentSpanId === parent).sort((a, b) => Number(a.start - b.start));
   return inOrder.flatMap((span) => [indent + span.name, ...tree(spans, span.spanId, `${indent}  `)]);
@@ -40,7 +40,7 @@ const named = (spans: readonly Got[], name: string): Got => {
 };
 
 describe("spans", () => {
-  it("are a run, its steps and its calls, with a run within it below the call that made it", async () => {
+  it("are a run, its steps and its calls, with an inner run below the call that started it", async () => {
     const { spans, result, server } = await traced({
       skills: { outer: {}, inner: {} },
       turns: [
@@ -102,7 +102,7 @@ describe("spans", () => {
     expect(server.requests[0]).toMatchObject({ path: "/v1/traces", headers: { "content-type": "application/json" } });
   });
 
-  it("say what failed: a run, a call, and one that was not made", async () => {
+  it("report failures: a run, a call, and one that was not made", async () => {
     const { spans } = await traced({
       skills: { x: { more: "max_iterations: 2\n" } },
       turns: [
@@ -123,7 +123,7 @@ describe("spans", () => {
     expect(unknown).toMatchObject({ isFailed: true, attributes: { "error.type": "tool-unknown" } });
   });
 
-  it("say that the model could not be asked, and that a use was refused", async () => {
+  it("report that the model was unreachable, and that a use was refused", async () => {
     const failed = await traced({ skills: { x: {} }, turns: [() => ({ status: 401 })] });
     expect(tree(failed.spans)).toEqual(["invoke_agent x"]);
     expect(failed.spans[0]?.attributes).toMatchObject({ "error.type": "error" });
@@ -132,7 +132,7 @@ describe("spans", () => {
     expect(refused.spans[0]).toMatchObject({ isFailed: true, attributes: { "error.type": "missing-tool" } });
   });
 
-  it("of a conversation are around those of the skills that it uses", async () => {
+  it("of a conversation contain those of the skills that it uses", async () => {
     const scene = await useScene({
       skills: { inner: {} },
       turns: [
@@ -154,7 +154,7 @@ describe("spans", () => {
     ]);
   });
 
-  it("[Q-22] hold no secret, and nothing of what was said unless that is asked for", async () => {
+  it("[Q-22] contain no secret, and no message text by default", async () => {
     const secret = "very-secret-0815";
     const parts: Parts = {
       skills: { keyed: { more: "env: [A_KEY]\n" } },
@@ -187,26 +187,23 @@ describe("spans", () => {
 
   // Nanoseconds are more than a number holds exactly: one millisecond in eight came out as the one before.
   const times = ["2026-11-16T13:00:00.002Z", "2026-11-16T13:00:00.003Z"];
-  it.each(times)(
-    "of a run that is gone on with are there, though its beginning was told elsewhere, at %s",
-    async (at) => {
-      const server = await collector();
-      const traces = open(server);
-      const rest = { run: "r.1.1", skill: "inner", at };
-      traces.record({ ...rest, run: "r", skill: "outer", type: "tool-called", step: 1, tool: "use_skill", input: {} });
-      const usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
-      traces.record({ ...rest, type: "step-ended", step: 2, ms: 5, usage, calls: 0 });
-      traces.record(ended("inner", { ...rest }));
-      traces.record(ended("outer", { run: "r" }));
-      await traces.flush();
-      expect(tree(server.spans())).toEqual([
-        "invoke_agent outer",
-        "  execute_tool use_skill",
-        "    invoke_agent inner",
-        "      chat",
-      ]);
-    },
-  );
+  it.each(times)("of a resumed run are complete, though its start was reported elsewhere, at %s", async (at) => {
+    const server = await collector();
+    const traces = open(server);
+    const rest = { run: "r.1.1", skill: "inner", at };
+    traces.record({ ...rest, run: "r", skill: "outer", type: "tool-called", step: 1, tool: "use_skill", input: {} });
+    const usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
+    traces.record({ ...rest, type: "step-ended", step: 2, ms: 5, usage, calls: 0 });
+    traces.record(ended("inner", { ...rest }));
+    traces.record(ended("outer", { run: "r" }));
+    await traces.flush();
+    expect(tree(server.spans())).toEqual([
+      "invoke_agent outer",
+      "  execute_tool use_skill",
+      "    invoke_agent inner",
+      "      chat",
+    ]);
+  });
 
   it("of many are sent in batches, and those of a run that never ends at the flush", async () => {
     const server = await collector();
@@ -231,7 +228,7 @@ describe("spans", () => {
   });
 });
 
-describe("the environment", () => {
+describe("the environment variables of traces", () => {
   it.each([
     {},
     { OTEL_EXPORTER_OTLP_ENDPOINT: "" },
@@ -241,11 +238,11 @@ describe("the environment", () => {
       OTEL_EXPORTER_OTLP_ENDPOINT: "http://localhost:4318",
       TRACEPARENT: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",
     },
-  ])("%j asks for none", (env) => {
+  ])("%j enable none", (env) => {
     expect(createTraceExporter(env)).toBeUndefined();
   });
 
-  it("gives headers, the service, what it runs in, and whom it belongs to", async () => {
+  it("set headers, the service, its environment, and its owner", async () => {
     const server = await collector();
     const traces = open(server, {
       OTEL_EXPORTER_OTLP_ENDPOINT: `${server.url}/base/`,
@@ -271,7 +268,7 @@ describe("the environment", () => {
     ]);
   });
 
-  it("counts more where it is for traces alone", async () => {
+  it("for traces alone take precedence", async () => {
     const server = await collector();
     const traces = open(server, {
       OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1",
@@ -285,7 +282,7 @@ describe("the environment", () => {
     expect(server.requests[0]?.path).toBe("/as/it/is");
   });
 
-  it("that asks for another protocol is told what there is, once, and gets that", async () => {
+  it("with an unsupported protocol cause one warning, and the default", async () => {
     const server = await collector();
     const traces = open(server, { OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf" });
     expect(traces.problem?.message).toContain("sent as http/json: OTEL_EXPORTER_OTLP_PROTOCOL asks for http/protobuf");
@@ -295,7 +292,7 @@ describe("the environment", () => {
   });
 
   it.each(["localhost:4318", "collector", "ftp://x", "http://me:hunter22@127.0.0.1:1"])(
-    "with %s for an address is told so, and no password of it",
+    "with the address %s cause a warning without its password",
     async (address) => {
       const traces = open({ url: address });
       expect(traces.problem?.message).toContain("not the address of a collector");
@@ -304,7 +301,7 @@ describe("the environment", () => {
     },
   );
 
-  it("[Q-22] with headers that cannot be read is told so, and none of them is shown", async () => {
+  it("[Q-22] with invalid headers cause a warning that shows none of them", async () => {
     const server = await collector();
     const traces = open(server, { OTEL_EXPORTER_OTLP_HEADERS: "a b=hunter22,authorization=%zz" });
     expect(traces.problem?.message).toContain("OTEL_EXPORTER_OTLP_HEADERS cannot be read");
@@ -312,7 +309,7 @@ describe("the environment", () => {
   });
 });
 
-describe("a collector that does not take them", () => {
+describe("a failing collector", () => {
   const use = async (env: Record<string, string>) => {
     const scene = await useScene({ skills: { x: {} }, turns: [() => "ok"] });
     const traces = createTraceExporter(env);
@@ -321,33 +318,33 @@ describe("a collector that does not take them", () => {
     return await traces?.flush();
   };
 
-  it("is down: the run ends all the same, and one line says so", async () => {
+  it("that is down does not affect the run, and one line reports it", async () => {
     const url = await unheard();
     const notice = await use({ OTEL_EXPORTER_OTLP_ENDPOINT: url });
     expect(notice).toMatchObject({ code: "traces-unsent" });
     expect(notice?.message).toBe(`Cannot send traces to ${url}/v1/traces: ECONNREFUSED`);
   });
 
-  it("hangs: it is waited for two seconds at the end, and not in the run", async () => {
+  it("that hangs is awaited for two seconds at the end, and not during the run", async () => {
     const server = await collector({ hangs: true });
     const notice = await use({ OTEL_EXPORTER_OTLP_ENDPOINT: server.url });
     expect(notice?.message).toContain("did not answer within 2 seconds");
   });
 
-  it("hangs, and is waited for only as long as the environment says", async () => {
+  it("that hangs is awaited no longer than the environment says", async () => {
     const server = await collector({ hangs: true });
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: server.url, OTEL_EXPORTER_OTLP_TIMEOUT: "100" };
     expect((await use(env))?.message).toContain("did not answer in time");
   });
 
-  it("refuses them, or sends elsewhere", async () => {
+  it("can refuse spans, or redirect them", async () => {
     const refusing = await collector({ status: 503 });
     expect((await use({ OTEL_EXPORTER_OTLP_ENDPOINT: refusing.url }))?.message).toContain("it answered 503");
     const sending = await collector({ status: 307 });
     expect(await use({ OTEL_EXPORTER_OTLP_ENDPOINT: sending.url })).toBeDefined();
   });
 
-  it("is told of once all is said, with what to do", async () => {
+  it("is reported at the end, with the fix", async () => {
     let stderr = "";
     const write = (text: string) => {
       stderr += text;
@@ -365,7 +362,7 @@ describe("a collector that does not take them", () => {
   });
 });
 
-/** An address at which nobody listens. */
+/** An address without a server. */
 async function unheard(): Promise<string> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -12,7 +12,7 @@ import type { JsonObject } from "../../src/util/objects.ts";
 const source = join(import.meta.dirname, "../../src");
 const LEGAL = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** What names are made of, with the places where two could become one. */
+/** Parts of names, with the places where two could become one. */
 const part = fc.oneof(
   fc.string({
     unit: fc.constantFrom("a", "b", "_", "__", "-", ".", "..", " ", "/", "é", "\u202e", "\ud800"),
@@ -50,7 +50,7 @@ describe("the transforms that are exported", () => {
 });
 
 describe("the names of a list of tools", () => {
-  it("[P-20] are ones that every client takes, and no two are the same", () => {
+  it("[P-20] are valid for every client, and unique", () => {
     fc.assert(
       fc.property(names, (ids) => {
         const { toWire } = createWireNames(ids);
@@ -61,7 +61,7 @@ describe("the names of a list of tools", () => {
     );
   });
 
-  it("[P-20] lead back to the tool that is meant, and others to none", () => {
+  it("[P-20] lead back to their tool, and unknown ones to none", () => {
     fc.assert(
       fc.property(names, part, (ids, other) => {
         const { toWire, toId } = createWireNames(ids);
@@ -72,7 +72,7 @@ describe("the names of a list of tools", () => {
     );
   });
 
-  it("[P-20] do not depend on the order of the list, nor on a name that stands in it twice", () => {
+  it("[P-20] do not depend on the order of the list, nor on a duplicate name", () => {
     const ordered = names.chain((ids) =>
       fc.tuple(fc.constant(ids), fc.shuffledSubarray(ids, { minLength: ids.length })),
     );
@@ -82,12 +82,12 @@ describe("the names of a list of tools", () => {
         expect(ids.map(one.toWire)).toEqual(ids.map(two.toWire));
       }),
     );
-    // Two halves of characters, which are one and the same to a hash.
+    // Two lone surrogates, which are the same to a hash.
     const halves = ["\ud800", "\ud801"];
     expect(halves.map(createWireNames(halves).toWire)).toEqual(halves.map(createWireNames(halves.toReversed()).toWire));
   });
 
-  it("[P-20] stay as they are where they are legal, and are the tool's own where no other's would be the same", () => {
+  it("[P-20] stay unchanged if they are legal, and are the tool's own unless another's would be the same", () => {
     fc.assert(
       fc.property(names, (ids) => {
         const { toWire } = createWireNames(ids);
@@ -118,7 +118,7 @@ const leaf = fc.constantFrom<unknown>(
   { type: "object", properties: { a: { type: "string" } }, required: ["a"] },
 );
 const key = fc.constantFrom("a", "b", "c", "type", "properties", "$id");
-/** A few keywords: of many, nothing passes all. Without `patternProperties`, over which ajv itself fails beside `anyOf`. */
+/** A few keywords: with many, nothing passes all. Without `patternProperties`, with which ajv itself fails next to `anyOf`. */
 const shape: fc.Arbitrary<JsonObject> = fc
   .array(
     fc.oneof(
@@ -165,8 +165,8 @@ function checkBy(schema: JsonObject): (value: unknown) => boolean {
   return (value) => validate(value) as boolean;
 }
 
-describe("a schema as it is listed", () => {
-  it("[P-20] is one of an object, with its properties, and none that says what it is called", () => {
+describe("a listed schema", () => {
+  it("[P-20] is one of an object, with its properties, and without a name of its own", () => {
     fc.assert(
       fc.property(fc.oneof(schemas, fc.dictionary(fc.string(), fc.jsonValue())), (schema) => {
         const listed = normalizeSchema(schema as JsonObject);
@@ -179,7 +179,7 @@ describe("a schema as it is listed", () => {
     );
   });
 
-  it("[P-20] stays the same when it is made again, and leaves what it was made from alone", () => {
+  it("[P-20] stays the same when it is created again, and does not change its source", () => {
     fc.assert(
       fc.property(schemas, (schema) => {
         const before = structuredClone(schema);
@@ -189,7 +189,7 @@ describe("a schema as it is listed", () => {
     );
   });
 
-  it("[P-20] lets the same objects through as before", () => {
+  it("[P-20] accepts the same objects as before", () => {
     const verdicts = { right: 0, wrong: 0 };
     fc.assert(
       fc.property(schemas, fc.array(objects, { minLength: 1, maxLength: 10 }), (schema, values) => {
@@ -204,14 +204,14 @@ describe("a schema as it is listed", () => {
     expect(Math.min(verdicts.right, verdicts.wrong), "both are among them").toBeGreaterThan(20);
   });
 
-  it("[P-20] lets the same through where it is its own part", () => {
+  it("[P-20] accepts the same values if it refers to its own parts", () => {
     const properties = { next: { $ref: "#" }, word: { $ref: "#/$defs/word" } };
     const list = { type: "object", properties, $defs: { word: { type: "string" } } };
     for (const value of [{}, { next: { next: {} } }, { next: 1 }, { next: { word: 1 } }, { word: "x" }])
       expect(checkBy(normalizeSchema(list))(value)).toBe(checkBy(list)(value));
   });
 
-  it("[P-20] keeps keys that JavaScript means something by", () => {
+  it("[P-20] keeps keys that are special in JavaScript", () => {
     const schema = JSON.parse(
       '{"properties":{"__proto__":{"type":"string"},"constructor":true},"required":["__proto__"]}',
     );
@@ -237,8 +237,8 @@ const results = fc.record(
   { requiredKeys: ["text", "isError"] },
 ) as fc.Arbitrary<ToolResult>;
 
-describe("what a call came to, as a client reads it", () => {
-  it("[P-20] is one text that begins with what the model reads", () => {
+describe("the result of a call for a client", () => {
+  it("[P-20] is one text that begins with the model's text", () => {
     fc.assert(
       fc.property(results, (result) => {
         const { content } = createResultEnvelope({ ...result, data: { ...result.data, x: 1 } }, { isStructured: true });
@@ -249,7 +249,7 @@ describe("what a call came to, as a client reads it", () => {
     );
   });
 
-  it("[P-20] is an error only where it is one, and then has no data for programs", () => {
+  it("[P-20] is marked as an error only if it is one, and then has no data for programs", () => {
     fc.assert(
       fc.property(results, (result) => {
         const made = createResultEnvelope({ ...result, data: { said: result.text } }, { isStructured: true });
@@ -263,7 +263,7 @@ describe("what a call came to, as a client reads it", () => {
     );
   });
 
-  it("[P-20] says its code beside the text", () => {
+  it("[P-20] has its code next to the text", () => {
     fc.assert(
       fc.property(results, (result) => {
         const { _meta = {} } = createResultEnvelope(result);
@@ -284,7 +284,7 @@ describe("what a call came to, as a client reads it", () => {
     );
   });
 
-  it("says who followed a skill, and how one that waits is gone on with", () => {
+  it("names the skill's model, and explains how to resume a waiting run", () => {
     const ended = (metadata: JsonObject, more: Partial<ToolResult> = {}) =>
       createResultEnvelope({ text: "Done.", isError: false, iterations: 1, data: metadata, ...more }).content[0]?.text;
     expect(ended({ model: "m" })).toBe("Done.\n[Followed by the model m, asked once]");
@@ -297,7 +297,7 @@ describe("what a call came to, as a client reads it", () => {
   });
 });
 
-describe("a tool of a skill, as it is listed", () => {
+describe("a listed tool of a skill", () => {
   const tool: Tool = {
     name: "mail.send",
     description: "Sends it.",
@@ -307,13 +307,13 @@ describe("a tool of a skill, as it is listed", () => {
     execute: async () => ({ text: "", isError: false }),
   };
 
-  it("[P-14] carries its category, and the skill's name but not where that is", () => {
+  it("[P-14] has its category, and the skill's name but not its path", () => {
     expect(createToolMeta(tool)).toEqual({ [CATEGORY_KEY]: "skills", "skillet/skill": "mail" });
     expect(createToolMeta({ category: "skills" })).toEqual({ [CATEGORY_KEY]: "skills" });
     expect(JSON.stringify(createToolListing(tool))).not.toContain("/mail");
   });
 
-  it("has a title of the skill and the tool, in a line without what cannot be seen", () => {
+  it("has a title of the skill and the tool, in a line without hidden characters", () => {
     const title = (name: string, owner = tool.owner) =>
       createToolListing({ ...tool, name, ...(owner ? { owner } : {}) }).title;
     expect(title("mail.send")).toBe("mail: send");
@@ -325,7 +325,7 @@ describe("a tool of a skill, as it is listed", () => {
     expect(createToolListing(ownerless).title).toBe("mail.send");
   });
 
-  it("is said to change what is outside where it has an effect or hands a task over, and nothing where it only reads", () => {
+  it("is marked as destructive if it has an effect or delegates a task, and as read-only if it only reads", () => {
     const hints = (more: Partial<Tool>) => {
       const { readOnlyHint, destructiveHint, openWorldHint } = createToolListing({ ...tool, ...more }).annotations;
       return [readOnlyHint, destructiveHint, openWorldHint];
@@ -337,8 +337,8 @@ describe("a tool of a skill, as it is listed", () => {
   });
 });
 
-describe("what transforms names, schemas and results", () => {
-  it("[P-20] imports nothing that reads, writes, asks or waits", () => {
+describe("the module that transforms names, schemas and results", () => {
+  it("[P-20] imports no module with input, output or timers", () => {
     const files = closure(["adapters/mcp-server/tool-envelope.ts", "skill/clients.ts"]);
     expect(files).toContain("util/text.ts");
     expect(files.length).toBeLessThan(10);
@@ -359,7 +359,7 @@ function textOf(file: string): string {
   return readFileSync(join(source, file), "utf8");
 }
 
-/** What a file needs when it is run: types are gone by then. */
+/** The imports of a file at run time, without types. */
 function importsOf(code: string): string[] {
   return [...code.matchAll(/^(?:import|export) (?!type )[^;]*?from "([^"]+)"|^import "([^"]+)"/gm)].map(
     ([, from, bare]) => from ?? bare ?? "",
@@ -381,7 +381,7 @@ function closure(files: readonly string[]): string[] {
   return [...seen];
 }
 
-/** The places that hold `undefined`, which JSON has not. */
+/** The places that contain `undefined`, which JSON lacks. */
 function undefinedIn(value: unknown, path = "it"): string[] {
   if (value === undefined) return [path];
   if (value === null || typeof value !== "object") return [];

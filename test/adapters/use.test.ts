@@ -9,7 +9,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const HOME = "home/.skillet/skills";
 
-/** A tool that writes into a ledger when it is called, and says that it changes something. */
+/** A tool that writes into a ledger when it is called, and declares a change. */
 function ledger(file: string): string {
   return `import { appendFileSync } from "node:fs";
 import { z } from "zod";
@@ -49,8 +49,8 @@ async function answering(serving: ReturnType<typeof servingOf>, era: Era, answer
   return { ...connected, asked };
 }
 
-describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
-  it("is asked of the client's user, who sees what, where and by whom", async () => {
+describe.each(ERAS)("approval for a client of %s", (era) => {
+  it("is requested from the client's user, who sees the effect, the target and the origin", async () => {
     const { scene, paid } = await bank();
     const yes: Answer = { action: "accept", content: { decision: "yes, this once" } };
     const { call, asked } = await answering(servingOf(scene), era, [yes]);
@@ -61,7 +61,7 @@ describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
     for (const says of ["bank.pay", "pay somebody", "Ada", "the skill bank"]) expect(asked[0]).toContain(says);
   });
 
-  it("[Q-28] is shown with all of its input, or cannot be approved there: a run then waits, a call is refused", async () => {
+  it("[Q-28] shows the whole input, or is impossible there: a run then waits, a call is refused", async () => {
     const { scene, paid } = await bank();
     const yes: Answer = { action: "accept", content: { decision: "yes, this once" } };
     const { call, asked } = await answering(servingOf(scene), era, [yes]);
@@ -75,7 +75,7 @@ describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
     expect([asked.length, paid().length]).toEqual([1, 1]);
   });
 
-  it("is not done without a yes, and the reason reaches the model", async () => {
+  it("is required, and the reason of a denial reaches the model", async () => {
     const { scene, paid } = await bank();
     const noes: Answer[] = [
       { action: "accept", content: { decision: "no", reason: "too much" } },
@@ -93,7 +93,7 @@ describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
     expect(paid()).toEqual([]);
   });
 
-  it("is asked each time, but where the answer was always", async () => {
+  it("is requested each time, unless the answer was always", async () => {
     const { scene, paid } = await bank();
     const always: Answer = { action: "accept", content: { decision: "always for this tool, whatever its input" } };
     const once: Answer = { action: "accept", content: { decision: "yes, this once" } };
@@ -104,7 +104,7 @@ describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
     expect(paid()).toEqual(["a", "b", "c"]);
   });
 
-  it("is refused, with the reason, where the client cannot ask anybody", async () => {
+  it("is refused, with the reason, when the client cannot ask its user", async () => {
     const { scene, paid } = await bank();
     const { call } = await connectTo(servingOf(scene), { era });
     await call("load_skill", { skill: "bank" });
@@ -116,7 +116,7 @@ describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
 });
 
 describe.each(ERAS)("use_skill for a client of %s", (era) => {
-  it("hands the task over, tells how far it is, and says which model did it", async () => {
+  it("delegates the task, reports progress, and names the model", async () => {
     const { found } = await useScene({
       skills: { helper: {} },
       turns: [
@@ -142,7 +142,7 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
     expect(messages).toContain("helper: calls read_file (step 1)");
   });
 
-  it("says so where no language model did it", async () => {
+  it("reports that no language model was used", async () => {
     const { found } = await useScene({
       skills: {
         steps: { more: "model: runbook\n", body: "Run this:\n\n```sh\necho It is done\n```\n" },
@@ -161,7 +161,7 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
     });
   });
 
-  it("ends what it started when the client cancels", async () => {
+  it("ends its processes when the client cancels", async () => {
     let isAsked = false;
     const { found } = await useScene({
       skills: { slow: {} },
@@ -186,7 +186,7 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
     await waitFor(() => expect(events).toContain("run-ended"));
   });
 
-  it("asks the client's user in the middle of a run, and goes on with the answer", async () => {
+  it("asks the client's user during a run, and continues with the answer", async () => {
     const { found } = await useScene({
       skills: { writer: {} },
       turns: [
@@ -206,7 +206,7 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
   it.each([
     ["nobody can be asked", {}, "made"],
     ["[Q-28] a form cannot show all of the input", { elicitation: { form: {} } }, "made ".repeat(2000)],
-  ])("waits in its journal where %s, and says how to go on", async (_, capabilities, content) => {
+  ])("waits in its journal if %s, and explains how to continue", async (_, capabilities, content) => {
     const { found } = await useScene({
       skills: { writer: {} },
       turns: [() => [{ tool: "write_file", input: { path: "made.txt", content } }]],
@@ -222,8 +222,8 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
   });
 });
 
-describe("what a use tells", () => {
-  it("[Q-22] has no secret, whichever way it comes out", async () => {
+describe("the output of a use", () => {
+  it("[Q-22] contains no secret in any form", async () => {
     const secret = "hunter2-hunter2-hunter2";
     const { found } = await useScene({
       skills: {
@@ -265,7 +265,7 @@ describe("what a use tells", () => {
       expect(all).not.toContain(form);
   });
 
-  it("[S-25] gives a skill no way into the host: what it names is its own tools, and nothing else is called", async () => {
+  it("[S-25] gives a skill no access to the host: it can call only its own tools", async () => {
     const { scene } = await bank();
     const { call, tools } = await connectTo(servingOf(scene));
     const before = await tools();
@@ -289,7 +289,7 @@ function isRunning(command: string): boolean {
   });
 }
 
-/** A sub-agent that pays two people, one after the other, each of which somebody has to agree to. */
+/** A sub-agent that pays two people, one after the other, each with its own approval. */
 async function twoPayments(): Promise<Awaited<ReturnType<typeof bank>>> {
   const { found } = await useScene({
     skills: { bank: { more: 'toolsets:\n  - "toolsets/index:Tools"\n' } },
@@ -304,8 +304,8 @@ async function twoPayments(): Promise<Awaited<ReturnType<typeof bank>>> {
   return { scene: await found.again(), paid };
 }
 
-describe("a client that says it has forms, and fails to show one", () => {
-  it("has no call that waits on: it is told why not, and goes on", async () => {
+describe("a client that declares forms, and fails to show one", () => {
+  it("has no hanging call: it reads the reason, and continues", async () => {
     const { scene, paid } = await bank();
     const { client, call } = await connectTo(servingOf(scene), { capabilities: { elicitation: { form: {} } } });
     client.setRequestHandler("elicitation/create", async () => {
@@ -320,7 +320,7 @@ describe("a client that says it has forms, and fails to show one", () => {
 });
 
 describe("a call that asks twice", () => {
-  it("takes a yes for the question that it answers alone, however often it is sent", async () => {
+  it("accepts an approval only for the question that it answers, however often it is sent", async () => {
     const { scene, paid } = await twoPayments();
     const { client, close } = await connectTo(servingOf(scene), {
       era: "2026-07-28",
@@ -339,11 +339,11 @@ describe("a call that asks twice", () => {
     expect(await send(yes)).toMatchObject({ isError: true, _meta: { "skillet/code": "call-gone" } });
     expect(paid()).toEqual(["Ada"]);
     await close();
-    // The run that waited is taken note of when it has ended: not in a folder that is gone.
+    // The waiting run is recorded when it has ended: not in a folder that is gone.
     await waitFor(async () => expect(await scene.statistics.recent(1)).toEqual(["bank"]));
   });
 
-  it.each(ERAS)("tells a client of %s how far it is after an answer too", async (era) => {
+  it.each(ERAS)("reports progress to a client of %s after an answer too", async (era) => {
     const { scene, paid } = await twoPayments();
     const yes: Answer = { action: "accept", content: { decision: "yes, this once" } };
     const { client } = await answering(servingOf(scene), era, [yes, yes]);

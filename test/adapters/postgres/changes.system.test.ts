@@ -8,7 +8,7 @@ import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/
 import { waitFor } from "../../support/wait-for.ts";
 
 /**
- * The program of a provider. It writes down each request and each change, and makes one change per key. Then it answers, but not before the
+ * The program of a provider. It records each request and each change, and makes one change per key. Then it answers, but not before the
  * test lets it.
  */
 const PROVIDER = `

@@ -136,7 +136,7 @@ describe.skipIf(!HAS_POSTGRES)("skillet with an engine", () => {
     }
   });
 
-  it("[E-26] gives up a database that accepts connections and answers nothing, in two attempts", async () => {
+  it("[E-26] abandons a database that accepts connections and answers nothing, in two attempts", async () => {
     let connections = 0;
     const silent = createServer((socket) => {
       connections++;
@@ -164,7 +164,7 @@ describe.skipIf(!HAS_POSTGRES)("skillet with an engine", () => {
     expect(printed.misfits()).toBe("");
   });
 
-  it("removes old runs with the records of their dispatch, and none that is queued", async () => {
+  it("removes old runs with the records of their dispatch, and no queued ones", async () => {
     const { url, world, engine } = await openScene(server);
     const machine = createPayingMachine({ url, world });
     const old = await detach(machine, "payer", "pay a 0");

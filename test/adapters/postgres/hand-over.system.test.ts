@@ -5,10 +5,10 @@ import { createMachine, detach, formatLedger, openScene, startWorld, viewEngine 
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-/** The database of the release before, with runs under way. */
+/** The database of the previous release, with active runs. */
 const OLD_ENGINE = join(import.meta.dirname, "../../fixtures/old-engine/engine-1.sql");
 
-describe.skipIf(!HAS_POSTGRES)("runs that are handed over", { timeout: 120_000 }, () => {
+describe.skipIf(!HAS_POSTGRES)("runs that move to another worker", { timeout: 120_000 }, () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await startPostgres();
@@ -103,14 +103,14 @@ describe.skipIf(!HAS_POSTGRES)("runs that are handed over", { timeout: 120_000 }
     };
     await waitFor(isIdle);
     expect(formatLedger(world)).toEqual([]);
-    // The slot does another run while all of these wait.
+    // The slot executes another run while all of these wait.
     const [first = ""] = ids;
     expect(await machine.command("approve", first, "--yes")).toMatchObject({ code: 0 });
     await engine.waitFor([first], "ended");
     expect(formatLedger(world)).toEqual(["t0 0"]);
   });
 
-  it("[E-25] are resumed by this release when the one before began them", async () => {
+  it("[E-25] of the previous release are resumed by this one", async () => {
     const [url, world] = [await server.createDatabase(), await startWorld()];
     await server.psql(new URL(url).pathname.slice(1), readFileSync(OLD_ENGINE, "utf8"));
     const machine = createMachine({ url, world });
@@ -129,7 +129,7 @@ describe.skipIf(!HAS_POSTGRES)("runs that are handed over", { timeout: 120_000 }
       runs.map(({ id }) => id),
       "ended",
     );
-    // The nested run was over: only the call in flight is repeated.
+    // The nested run was over: only the active call is repeated.
     expect(formatLedger(world).sort()).toEqual(["asked 0", "asked 1", "half 0", "half 1", "half 2", "queued 0"]);
   });
 });

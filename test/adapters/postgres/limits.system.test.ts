@@ -29,7 +29,7 @@ describe.skipIf(!HAS_POSTGRES)("limits over all workers", { timeout: 300_000 }, 
     return { limits, database: await open() };
   };
 
-  it("[E-16] send no more requests in a minute than the account may, from four processes", async () => {
+  it("[E-16] send no more requests per minute than the account allows, from four processes", async () => {
     const { limits, database } = await openLimits(4);
     const rates = { requestsPerMinute: 600 };
     const times: number[] = [];
@@ -76,7 +76,7 @@ describe.skipIf(!HAS_POSTGRES)("limits over all workers", { timeout: 300_000 }, 
     await expect(other.wait({ tokensPerMinute: 600 }, AbortSignal.timeout(200))).rejects.toThrow();
   });
 
-  it("[E-16] hold for this process alone while the database is away", async () => {
+  it("[E-16] apply to this process alone while the database is away", async () => {
     const database = await openDatabase({ url: "postgres://skillet@127.0.0.1:1/skillet", patienceMs: 0 });
     const limit = createPostgresProviderLimit(database, "account", createProviderLimit());
     await limit.wait({ requestsPerMinute: 1 }, AbortSignal.timeout(60_000));
@@ -84,7 +84,7 @@ describe.skipIf(!HAS_POSTGRES)("limits over all workers", { timeout: 300_000 }, 
   });
 
   it.each(IS_LONG ? [2, 4] : [2])(
-    "[E-14] [E-16] never work on more runs of a tenant than they may, with %d workers",
+    "[E-14] [E-16] work on no more runs of a tenant than allowed, with %d workers",
     async (count) => {
       const { url, world, engine } = await openScene(server);
       const machines = Array.from({ length: count }, () =>

@@ -201,7 +201,7 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     await engine.close();
   });
 
-  it("[E-28] prunes old and surplus runs by an index, with their lines, and none that waits or is at work", async () => {
+  it("[E-28] prunes old and surplus runs by an index, with their lines, and no waiting or active one", async () => {
     const engine = await openEngine();
     const database = await engine.open();
     const fill = async (prefix: string, count: number, columns: string) => {
@@ -228,7 +228,7 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     ]);
     expect(await pruneRuns(database, keep)).toBe(0);
 
-    // What is read to find one expired run does not grow with the number of the others.
+    // The reads to find one expired run do not grow with the number of the others.
     const countBuffers = async () => {
       await database.query("vacuum analyze skillet.runs");
       const [row] = await database.query(

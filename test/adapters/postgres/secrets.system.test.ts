@@ -17,7 +17,7 @@ function spell(secret: string): string[] {
   ];
 }
 
-/** The model prints the secret in several encodings, says it, and passes it to the bank. */
+/** The model prints the secret in several encodings, repeats it, and passes it to the bank. */
 const leak: Reply = (asked) => {
   const results = asked.entries.filter((entry) => "result" in entry).length;
   const usage = { input: 10, output: 1, cached: 0 };
@@ -34,7 +34,7 @@ const leak: Reply = (asked) => {
   return { text: `It is ${SECRET}, or ${Buffer.from(SECRET).toString("base64")}.`, usage, calls: [] };
 };
 
-describe.skipIf(!HAS_POSTGRES)("what a database stores", { timeout: 120_000 }, () => {
+describe.skipIf(!HAS_POSTGRES)("the content of a database", { timeout: 120_000 }, () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await startPostgres({ log_statement: "all", log_min_duration_statement: "0" });

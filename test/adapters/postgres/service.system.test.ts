@@ -7,7 +7,7 @@ import { temporaryFolder } from "../../support/folder.ts";
 const ANALYZE = "/usr/bin/systemd-analyze";
 
 describe.skipIf(!existsSync(ANALYZE))("the service of docs/workers.md", () => {
-  it("is what systemd accepts", () => {
+  it("is valid for systemd", () => {
     const page = readFileSync(join(import.meta.dirname, "../../../docs/workers.md"), "utf8");
     const [, unit = ""] = /^```ini\n(.*?)^```$/ms.exec(page) ?? [];
     expect(unit).toContain("ExecStart=");

@@ -23,7 +23,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
 
   const countTaken = ({ events }: WorkerProcess) => events.filter(({ type }) => type === "run-taken").length;
 
-  it("do a detached run with a nested one, which every machine shows", async () => {
+  it("execute a detached run with a nested one, which every machine shows", async () => {
     const { url, world, engine } = await openScene(server);
     const [here, there] = [createMachine({ url, world }), createMachine({ url, world })];
     const worker = await there.startWorker("--name", "first");
@@ -42,7 +42,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(JSON.parse((await here.command("workers", "--json")).stdout).workers).toEqual([]);
   });
 
-  it("[E-19] hold an approval and a denial of one machine on another with a different home", async () => {
+  it("[E-19] apply an approval and a denial of one machine on another with a different home", async () => {
     const { url, world, engine } = await openScene(server);
     const machines = [0, 1].map(() => createMachine({ url, world, needsApproval: true }));
     const [first, second] = machines;
@@ -100,7 +100,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(steps.length).toBe(new Set(steps).size);
   });
 
-  it("[E-13] give up a run that ends its worker, and do the others", async () => {
+  it("[E-13] abandon a run that ends its worker, and execute the others", async () => {
     const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world, leaseSeconds: 2 });
     const workers: WorkerProcess[] = [];
@@ -123,7 +123,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect((await machine.command("runs")).stdout).toContain("skillet resume");
   });
 
-  it("[E-18] give back a run whose skill they have not, or in another copy, until one has it", async () => {
+  it("[E-18] return a run whose skill they lack, or have in another copy, until one has it", async () => {
     const { url, world, engine } = await openScene(server);
     const [right, without, changed] = [
       createMachine({ url, world }),
@@ -146,7 +146,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(wrong.reduce((sum, worker) => sum + countTaken(worker), 0)).toBeGreaterThan(0);
   });
 
-  it("[E-18] give back a run without trust in its skill, until they trust it", async () => {
+  it("[E-18] return a run without trust in its skill, until they trust it", async () => {
     const { url, world, engine } = await openScene(server);
     const [here, there] = [createMachine({ url, world }), createMachine({ url, world, skills: {} })];
     // The same copy is in a workspace there, whose skills need trust.
@@ -166,7 +166,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(formatLedger(world)).toEqual(["a 0"]);
   });
 
-  it("[E-18] give back a run of a workspace that is not theirs, until a worker has it", async () => {
+  it("[E-18] return a run of a workspace that they lack, until a worker has it", async () => {
     const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world });
     const folder = temporaryFolder();
@@ -183,7 +183,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(formatLedger(world)).toEqual(["a 0"]);
   });
 
-  it("[E-26] [E-10] live through an outage longer than a lease, in which commands fail with a fix", async () => {
+  it("[E-26] [E-10] survive an outage longer than a lease, in which commands fail with a fix", async () => {
     const own = await startPostgres();
     onTestFinished(() => own.remove());
     const { url, world, engine } = await openScene(own);
@@ -235,7 +235,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(worker.events).toContainEqual(expect.objectContaining({ type: "runs-found", count: 1 }));
   });
 
-  it("[E-10] live through restarts of the server, and repeat nothing", async () => {
+  it("[E-10] survive restarts of the server, and repeat nothing", async () => {
     const own = await startPostgres();
     onTestFinished(() => own.remove());
     const { url, world, engine } = await openScene(own);
@@ -256,7 +256,7 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(workers.flatMap(listLostWorkers)).toEqual([]);
   });
 
-  it("[E-15] give one run for the same key, and refuse another request under it", async () => {
+  it("[E-15] create one run for the same key, and refuse another request with it", async () => {
     const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world });
     const ids = await Promise.all(
