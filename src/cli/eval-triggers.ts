@@ -3,8 +3,12 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { Host } from "../config/host.ts";
 import { createEvalReport, type EvalReport, type EvalSkillReport } from "../eval/eval-report.ts";
 import { evaluateChoices } from "../eval/trigger-choice.ts";
-import type { TriggerEvaluationSubject } from "../eval/trigger-evaluation.ts";
-import { applyImprovement, improveTriggers, type TriggerImprovement } from "../eval/trigger-improvement.ts";
+import {
+  applyImprovement,
+  improveTriggers,
+  type TriggerEvaluationSubject,
+  type TriggerImprovement,
+} from "../eval/trigger-evaluation.ts";
 import type { Model } from "../host/model-contract.ts";
 import type { Skill } from "../skill/skill.ts";
 import { readTriggerQueries, TRIGGER_QUERIES_FILE } from "../skill/source/file-skill.ts";

@@ -64,10 +64,12 @@ export {
 export {
   computeRecall,
   evaluateTriggers,
+  type ImproveOptions,
+  improveTriggers,
   type MissedQuery,
   type SkillScore,
   type TriggerEvaluation,
   type TriggerEvaluationSubject,
+  type TriggerImprovement,
   type TriggerScore,
 } from "./trigger-evaluation.ts";
-export { type ImproveOptions, improveTriggers, type TriggerImprovement } from "./trigger-improvement.ts";

@@ -1,7 +1,7 @@
 import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { applyImprovement } from "../../src/eval/trigger-improvement.ts";
+import { applyImprovement } from "../../src/eval/trigger-evaluation.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { modelServer } from "../support/model-server.ts";

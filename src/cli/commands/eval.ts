@@ -175,7 +175,7 @@ const MODEL_LEVELS: Readonly<Record<Exclude<EvalOptions["level"], "route">, () =
     return { evaluate: evaluateSkillTasks, hasPassed: hasPassedTasks };
   },
   async replay() {
-    const { hasPassedReplays, replaySkillRuns } = await import("../eval-replays.ts");
+    const { hasPassedReplays, replaySkillRuns } = await import("../eval-tasks.ts");
     return { evaluate: replaySkillRuns, hasPassed: hasPassedReplays };
   },
 };
