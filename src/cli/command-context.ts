@@ -223,7 +223,7 @@ export async function openCommandEngine(around: Environment, settings: Settings)
   if (url === undefined) return undefined;
   const [{ openEngine }, { createPostgresProviderLimit }, { shareProviderLimits }] = await Promise.all([
     import("../adapters/postgres/engine.ts"),
-    import("../adapters/postgres/postgres-limits.ts"),
+    import("../adapters/postgres/postgres-stores.ts"),
     import("../agent/models/model-providers.ts"),
   ]);
   const { leaseSeconds, outageSeconds, sealKey } = settings.engine;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { openDatabase } from "../../src/adapters/postgres/database.ts";
 import { createDispatchTables } from "../../src/adapters/postgres/dispatcher.ts";
-import { createSchema } from "../../src/adapters/postgres/schema.ts";
+import { createSchema } from "../../src/adapters/postgres/engine.ts";
 
 const run = promisify(execFile);
 

@@ -16,5 +16,5 @@ export async function openPostgresStores(options: PostgresOptions): Promise<Post
 
 export type { DatabaseOptions } from "./database.ts";
 export type { PostgresOptions, PostgresStores } from "./engine.ts";
-export type { ApprovalOwner } from "./postgres-approvals.ts";
 export type { PostgresRunOptions } from "./postgres-runs.ts";
+export type { ApprovalOwner } from "./postgres-stores.ts";

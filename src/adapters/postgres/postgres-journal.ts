@@ -7,8 +7,7 @@ import {
   parseJournal,
 } from "../../store/journal.ts";
 import { createLeaseLostError } from "../../store/run-rules.ts";
-import type { Database, DatabaseRow } from "./database.ts";
-import { isSealed, type Sealer } from "./sealer.ts";
+import { type Database, type DatabaseRow, isSealed, type Sealer } from "./database.ts";
 
 /** The times of a lease, and of an outage that a running run waits for. */
 export interface LeaseTimes {

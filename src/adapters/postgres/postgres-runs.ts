@@ -25,7 +25,7 @@ import {
   summarizeRun,
 } from "../../store/run-rules.ts";
 import type { RunStore } from "../../store/runs.ts";
-import type { Database, DatabaseRow, Statement, Transaction } from "./database.ts";
+import type { Database, DatabaseRow, Sealer, Statement, Transaction } from "./database.ts";
 import {
   createLookBatch,
   createPostgresLog,
@@ -33,7 +33,6 @@ import {
   type LeaseTimes,
   parseStoredLines,
 } from "./postgres-journal.ts";
-import type { Sealer } from "./sealer.ts";
 
 export interface PostgresRunOptions {
   /** The time after which a run of a process that no longer renews its lease can be resumed elsewhere. Defaults to 15 seconds. */

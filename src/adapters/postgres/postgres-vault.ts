@@ -4,8 +4,7 @@ import { matchesAccount, matchesOrigin } from "../../capabilities/credential-fil
 import { SkillError } from "../../errors/problem.ts";
 import type { Credential, Vault, VaultEntry } from "../../host/capability-contract.ts";
 import { type JsonObject, omitUndefined } from "../../util/objects.ts";
-import type { Database, DatabaseRow } from "./database.ts";
-import { isSealed, type Sealer } from "./sealer.ts";
+import { type Database, type DatabaseRow, isSealed, type Sealer } from "./database.ts";
 
 /**
  * Creates the vault in Postgres, which several machines share. Its boxes are encrypted with the seal key, which is not in the database: without

@@ -276,7 +276,7 @@ interface InitOptions {
 /** Creates or updates the tables, or prints the SQL for it. */
 async function initDatabase({ io, options }: CommandContext<InitOptions>): Promise<number> {
   const { createSchema, formatSchemaSql, formatRoleSql, SCHEMA_VERSION } = await import(
-    "../../adapters/postgres/schema.ts"
+    "../../adapters/postgres/engine.ts"
   );
   const { role } = options;
   if (options.printSql) {

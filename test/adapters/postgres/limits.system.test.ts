@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { openDatabase } from "../../../src/adapters/postgres/database.ts";
-import { createPostgresProviderLimit } from "../../../src/adapters/postgres/postgres-limits.ts";
+import { createPostgresProviderLimit } from "../../../src/adapters/postgres/postgres-stores.ts";
 import { createProviderLimit } from "../../../src/agent/models/model-providers.ts";
 import { createMachine, detach, formatLedger, openScene } from "../../support/engine-scene.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";

@@ -1,7 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDatabase } from "../../../src/adapters/postgres/database.ts";
-import { createPostgresApprovalStore } from "../../../src/adapters/postgres/postgres-approvals.ts";
-import { createPostgresAudit } from "../../../src/adapters/postgres/postgres-audit.ts";
 import {
   createPostgresRunStore,
   formatDeletion,
@@ -9,7 +7,11 @@ import {
   pruneRuns,
   SELECT_OLD,
 } from "../../../src/adapters/postgres/postgres-runs.ts";
-import { createPostgresStatisticsStore } from "../../../src/adapters/postgres/postgres-statistics.ts";
+import {
+  createPostgresApprovalStore,
+  createPostgresAudit,
+  createPostgresStatisticsStore,
+} from "../../../src/adapters/postgres/postgres-stores.ts";
 import { createPostgresVault } from "../../../src/adapters/postgres/postgres-vault.ts";
 import type { CapabilityProvider } from "../../../src/host/capability-contract.ts";
 import type { RunEvent } from "../../../src/host/events.ts";
