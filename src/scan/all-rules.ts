@@ -1,14 +1,16 @@
 import type { ScanRule, SourceRule, TextRule } from "./rule.ts";
 import { SIGNAL_RULES } from "./rules/combined-signals.ts";
 import { CONCEALMENT_RULES, INVISIBLE_TEXT_RULES } from "./rules/concealment.ts";
-import { CREDENTIAL_ACCESS_RULES } from "./rules/credential-access.ts";
-import { CREDENTIAL_COLLECTION_RULES, CREDENTIAL_COLLECTION_SOURCE_RULES } from "./rules/credential-collection.ts";
+import {
+  CREDENTIAL_ACCESS_RULES,
+  CREDENTIAL_COLLECTION_RULES,
+  CREDENTIAL_COLLECTION_SOURCE_RULES,
+} from "./rules/credential-access.ts";
 import { CROSS_FILE_RULES } from "./rules/cross-file.ts";
 import { DANGEROUS_COMMAND_RULES, DANGEROUS_COMMAND_SOURCE_RULES } from "./rules/dangerous-commands.ts";
 import { DECEPTION_RULES, DECEPTION_SOURCE_RULES, DISGUISED_FILE_RULES } from "./rules/deception.ts";
 import { TAMPERING_RULES, WEAKENED_CHECK_RULES } from "./rules/defense-evasion.ts";
-import { DOWNLOAD_RULES, DOWNLOAD_SOURCE_RULES } from "./rules/download-and-execute.ts";
-import { DYNAMIC_EXECUTION_RULES } from "./rules/dynamic-execution.ts";
+import { DOWNLOAD_RULES, DOWNLOAD_SOURCE_RULES, DYNAMIC_EXECUTION_RULES } from "./rules/dynamic-execution.ts";
 import { EXFILTRATION_RULES, EXFILTRATION_SOURCE_RULES } from "./rules/exfiltration.ts";
 import { HARMFUL_CODE_RULES, USER_ABUSE_SOURCE_RULES } from "./rules/harmful-code.ts";
 import { MANIFEST_MISMATCH_RULES } from "./rules/manifest-mismatch.ts";

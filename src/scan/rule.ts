@@ -292,3 +292,8 @@ export function findCombinedSignal(
       ),
   );
 }
+
+/** Splits a list at its commas. Spaces are significant. */
+export function splitKeywords(text: string): readonly string[] {
+  return text.split(",");
+}

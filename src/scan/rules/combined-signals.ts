@@ -1,11 +1,10 @@
 import type { ScanSignal, SignalKind, SignalRule } from "../rule.ts";
-import { CONCEALMENT_SIGNALS } from "./concealment-signals.ts";
+import { CONCEALMENT_SIGNALS, SIDE_EFFECT_SIGNALS } from "./concealment-signals.ts";
 import { INTENT_SIGNALS, UPLOAD_SIGNALS } from "./intent-signals.ts";
 import { NEARBY_CODE_SIGNALS } from "./nearby-code-signals.ts";
 import { NEARBY_SIGNAL_RULES } from "./nearby-signals.ts";
 import { NEARBY_TEXT_SIGNALS } from "./nearby-text-signals.ts";
 import { PRIVATE_DATA_SIGNALS } from "./private-data-signals.ts";
-import { SIDE_EFFECT_SIGNALS } from "./side-effect-signals.ts";
 
 export const SCAN_SIGNALS: readonly ScanSignal[] = [
   ...CONCEALMENT_SIGNALS,

@@ -1,4 +1,4 @@
-import { findFirstMatch, type ScanSignal } from "../rule.ts";
+import { findFirstMatch, type ScanSignal, splitKeywords } from "../rule.ts";
 
 const PEOPLE =
   "(?:users?|partners?|spouses?|wife|husband|guests?|patients?|travell?ers?|tenants?|buyers?|sellers?|recipients?|applicants?|person|people|humans?|owners?|customers?|clients?|learners?|students?|developers?|reviewers?|operators?|maintainers?|colleagues?|team(?:mates?)?|employees?|parents?|child(?:ren)?|admins?|administrators?|auditors?|anyone|anybody|somebody|someone|nobody|no one|others|they|them)";
@@ -220,72 +220,9 @@ const FOREIGN_CONCEALMENT = findFirstMatch(
   /(?:لا تخبر|دون علم|لا تذكر|بدون علم|لا تظهر)|(?:मत बता|न बता|बताए बिना|जानकारी के बिना)/,
 );
 
-const FOREIGN_CONCEALMENT_WORDS = [
-  ...[
-    "nicht",
-    "nichts",
-    " ohne ",
-    "erwähne",
-    " nur ",
-    " no le ",
-    " no lo ",
-    "no expliques",
-    "no menciones",
-    "no digas",
-  ],
-  ...["no informes", "no avises", "no muestres", "no cuentes", "no comentes", "no reveles", "no notifiques", " sin "],
-  ...[
-    "solamente",
-    "no debe",
-    "não ",
-    " nao ",
-    " sem ",
-    " non ",
-    " senza ",
-    " ne ",
-    " n'",
-    " n’",
-    " sans ",
-    "insu ",
-    "simplement",
-  ],
-  ...[" niet", "zonder", " nie ", " bez ", "söyleme", "bahsetme", "bildirme", "gösterme", "haberi", "jangan", "tanpa"],
-  ...["đừng", "không", " inte ", "utan att", "не ", "без ", "пользователь", "користувач"],
-  ...[
-    "无需",
-    "不要",
-    "不必",
-    "无须",
-    "不用",
-    "请勿",
-    "切勿",
-    "别",
-    "勿",
-    "無需",
-    "不需",
-    "用户",
-    "悄悄",
-    "偷偷",
-    "暗中",
-    "静默",
-  ],
-  ...[
-    "ない",
-    "ず",
-    "気づかれ",
-    "こっそり",
-    "黙って",
-    "内緒",
-    "지 마",
-    "지 말",
-    "지 않",
-    "지마",
-    "지말",
-    "사용자",
-    "몰래",
-  ],
-  ...["تخبر", "علم", "تذكر", "تظهر", "बता", "बिना"],
-];
+const FOREIGN_CONCEALMENT_WORDS = splitKeywords(
+  "nicht,nichts, ohne ,erwähne, nur , no le , no lo ,no expliques,no menciones,no digas,no informes,no avises,no muestres,no cuentes,no comentes,no reveles,no notifiques, sin ,solamente,no debe,não , nao , sem , non , senza , ne , n', n’, sans ,insu ,simplement, niet,zonder, nie , bez ,söyleme,bahsetme,bildirme,gösterme,haberi,jangan,tanpa,đừng,không, inte ,utan att,не ,без ,пользователь,користувач,无需,不要,不必,无须,不用,请勿,切勿,别,勿,無需,不需,用户,悄悄,偷偷,暗中,静默,ない,ず,気づかれ,こっそり,黙って,内緒,지 마,지 말,지 않,지마,지말,사용자,몰래,تخبر,علم,تذكر,تظهر,बता,बिना",
+);
 
 /** Orders without a benign reading: hide these instructions from the user, or tell the user something false. */
 const SECRECY = findFirstMatch(
@@ -325,4 +262,44 @@ export const CONCEALMENT_SIGNALS: readonly ScanSignal[] = [
     words: FOREIGN_CONCEALMENT_WORDS,
     find: (text, { page }) => (page.kind === "data" ? undefined : FOREIGN_CONCEALMENT(text)),
   },
+];
+
+/** Actions that are permanent, affect others, cost money or destroy data. */
+const SIDE_EFFECTS = findFirstMatch(
+  /\breplace\b[^.\n]{0,30}?\x60[^\x60\n]{1,60}\x60\s(?:by|with)\s\x60|\b(?:sells?|shares?|rents?)\b[^.\n]{0,30}?\bbandwidth\b|\bexit[- ]node\b|\bCODEOWNERS\b|\bcollaborators?\b|\bsync account\b|\bshare the (?:calendar|folder|drive|document|inbox)\b/i,
+  /\b(?:npx|bunx|uvx)\s{1,3}(?:-y|--yes)\b|\bpnpm dlx\b|\b(?:pip3?|npm|pnpm|yarn|uv|gem|cargo|brew|go|apt|apt-get|choco|winget)\s{1,3}(?:pip\s{1,3})?(?:install|add|i|tap)\s{1,3}\S|--install-extension\b|\bdocker run\b/,
+  /\b(?:curl|wget)\b[^\n]{0,200}?(?:\s-[oO]\b|\s>\s|\|\s{0,3}(?:ba|z)?sh\b)|\bgit clone\b/,
+  /\bcrontab\b|\bsystemctl\b[^\n]{0,40}?\b(?:enable|disable|stop)\b|\blaunchctl\b|\bschtasks\b|\bnohup\b|\bdisown\b|\bauthorized_keys\b|\bsudoers\b|\buseradd\b|\bchpasswd\b|\bchmod\s{1,3}(?:u\+s|\+x|777|-R|[0-7]{4})|~\/\.(?:bashrc|zshrc|profile|zprofile|bash_profile)\b|\bcore\.hooksPath\b|\.git\/hooks\b|\bssh\s{1,3}-\w{0,4}[RN]/,
+  /~\/\.(?:claude|cursor|codex|gemini)\b|\bclaude_desktop_config\b|\bmcpServers\b|\bmcp\.json\b|\b(?:CLAUDE|AGENTS|GEMINI|MEMORY|SOUL)\.md\b|\bbypassPermissions\b|\bdangerously-skip\b|\bautoApprove\b|\.cursorrules\b/,
+  /\bgh api\b[^\n]{0,80}?(?:-X|--method)\s{0,2}(?:POST|PUT|PATCH|DELETE)|\bgh (?:pr (?:merge|review)|secret set|repo (?:edit|deploy-key|delete)|release (?:create|upload))\b|\bgit push\b[^\n]{0,60}?(?:--force|-f\b|--no-verify)|\bnpm publish\b|\btwine upload\b|\bkubectl\s{1,3}(?:delete|apply|exec)\b|\baws\s[^\n]{0,40}?\b(?:rb|rm|delete-\w|create-\w|put-\w|attach-\w)|\bterraform (?:destroy|apply)\b|\bgcloud\b[^\n]{0,60}?\b(?:delete|add-iam)/,
+  /\brm\s{1,3}-\w{0,3}r|\bshred\b|\bmkfs\b|\bdd\s{1,3}if=|\bDROP (?:TABLE|DATABASE|SCHEMA)\b|--no-verify\b|gpgsign false|\.github\/workflows\b|\bregistry=https?:|\.npmrc\b|\bgit submodule add\b|\brun-instances\b|\bhistory -c\b|\bunset HISTFILE\b|\bgit (?:reflog expire|filter-branch|update-ref)\b/,
+  /\b(?:add|create|register|insert|set up|install|plant|append|include)\w{0,3}\b[^.\n]{0,60}?\b(?:deploy key|collaborator|forwarding rule|filter|subscription|hook|cron(?: ?job)?|scheduled task|account|user|webhook|bcc|admin|owner|guest|api key|extension|package|dependency|footer|tracking|pixel|snippet|script|server|device|guest)\b/i,
+  /\b(?:approve|merge|close|dismiss|accept|sign|confirm)\w{0,3}\b[^.\n]{0,40}?\b(?:pull requests?|merge requests?|alerts?|transactions?|reviews?|invitations?|contracts?|permissions?|dialogs?|prompts?)\b/i,
+  /\b(?:buy|purchase|order|subscribe|pay|charge|donate|transfer|withdraw|bid|book|invest)\w{0,3}\b[^.\n]{0,60}?\b(?:card|account|subscription|insurance|€|\$|USD|EUR|balance|funds|tokens?|coins?|credits?|shipping|wallet|address|membership|plan|premium|upgrade)/i,
+  /\b(?:send|post|write|forward|share|publish|message)\w{0,3}\b[^.\n]{0,60}?\b(?:everyone|everybody|all (?:contacts|channels|members|users|employees|followers|chats)|every (?:contact|channel|member|chat)|contacts|direct messages|address book|mailing list|followers|colleagues)\b/i,
+  /\b(?:record|capture|listen|monitor|poll|watch|photograph|track|log)\w{0,3}\b[^.\n]{0,50}?\b(?:screen|microphone|camera|webcam|clipboard|key ?strokes?|keys|room|audio|location|messages|windows?|calls?|conversations?|typing|activity)\b/i,
+  /\b(?:delete|remove|overwrite|wipe|shred|destroy|erase|encrypt|corrupt|truncate|replace|drop)\w{0,3}\b[^.\n]{0,50}?\b(?:backups?|snapshots?|history|logs?|notes|documents|photos|files?|database|tables?|branch(?:es)?|reflog|audit|volumes?|buckets?|namespaces?|repositor(?:y|ies)|tests?|origin|remote|records?|accounts?|deck)\b/i,
+  /\b(?:disable|switch(?:ed)? off|turn(?:ed)? off|remove|deactivate|suppress|mute|lower|weaken|skip|bypass|ignore|exclude|allowlist|whitelist)\w{0,3}\b[^.\n]{0,50}?\b(?:notifications?|protections?|warnings?|scanners?|antivirus|audit\w{0,3}|logging|2fa|mfa|alerts?|firewall|defender|checks?|verification|validation|monitoring|security|guards?|rules?|gatekeeper|logs?|signatures?|policies|policy)\b/i,
+  /\b(?:run|execute|start|launch|load|eval|source|call)\w{0,3}\b[^.\n]{0,40}?(?:`[^`\n]{2,120}`|\bscripts?\/|\b(?:decoded|result|command|payload|binary|installer)\b)/i,
+  /\b(?:give|grant|share|open|expose|forward|invite)\w{0,3}\b[^.\n]{0,60}?\b(?:access|edit rights|write access|permissions?|admin|ports?|router|shell|tunnel|control|remote|owner)\b/i,
+  /\b(?:append|insert|add|inject|put)\b[^.\n]{0,30}?\x60[^\x60\n]{2,80}\x60[^.\n]{0,20}?\b(?:to|into|in)\b[^.\n]{0,20}?\b(?:conditions?|quer(?:y|ies)|code|permissions?|checks?|functions?|files?|projects?|pages?)\b/i,
+  /\b(?:change|edit|alter|adjust|rewrite|modify|replace|swap|insert|weaken)\w{0,3}\b[^.\n]{0,50}?\b(?:iban|account numbers?|bank details|payee|addresses|address|amounts?|prices?|links?|results?|figures|citations?|numbers?|recipient|dependenc\w{1,3}|config\w{0,8}|settings|code|query|queries)\b/i,
+);
+const SIDE_EFFECT_WORDS = splitKeywords(
+  "replace,bandwidth,exit-node,exit node,codeowners,sync account,share the,number,election,npx,bunx,uvx,pnpm dlx,pip install,pip3 install,npm i,pnpm add,yarn add,uv add,uv pip,gem install,cargo install,brew ,go install,apt ,apt-get,choco ,winget ,install-extension,docker run,curl,wget,git clone,crontab,systemctl,launchctl,schtasks,nohup,disown,authorized_keys,sudoers,useradd,chpasswd,chmod,.bashrc,.zshrc,.profile,.zprofile,_profile,hookspath,git/hooks,ssh -,.claude,.cursor,.codex,.gemini,desktop_config,mcpservers,mcp.json,claude.md,agents.md,gemini.md,memory.md,soul.md,bypassperm,dangerously,autoapprove,gh api,gh pr,gh secret,gh repo,gh release,git push,npm publish,twine,kubectl,aws ,terraform ,gcloud,rm -,shred,mkfs,dd if,drop table,drop database,drop schema,no-verify,gpgsign,workflows,registry=,npmrc,submodule,run-instances,condition,history -c,histfile,reflog,filter-branch,deploy key,collaborator,forwarding,subscription,hook,cron,scheduled,account,webhook,bcc,extension,package,dependency,footer,tracking,pixel,snippet,script,server,pull request,merge request,alerts,transaction,invitation,contract,permission,dialog,prompt,card,insurance,balance,funds,token,coins,credits,shipping,wallet,address,membership,premium,upgrade,everyone,everybody,all contacts,all channels,all members,contacts,direct messages,followers,colleagues,screen,microphone,camera,webcam,clipboard,keystroke,audio,location,typing,backup,snapshot,history,logs,notes,documents,photos,database,branch,volume,bucket,namespace,repositor,origin,remote,record,notification,protection,warning,scanner,antivirus,audit,logging,firewall,defender,check,verification,validation,monitoring,security,guard,gatekeeper,signature,polic,run `,execute,decoded,command,payload,binary,installer,access,edit rights,router,tunnel,iban,bank details,payee,recipient,prices,amount,results,files,file ,links,settings,config,query,queries,tests,admin,owner,rules,deck",
+);
+
+const WITHOUT_CONSENT = findFirstMatch(
+  /\b(?:user|users|they|people|person)\s(?:need|do(?:es)?|must) ?not (?:need to |have to )?(?:confirm|approve|agree|be asked)\b/i,
+  /\bpre-?(?:authori[sz]ed|approved)\b|\b(?:user|operator|owner|administrator|company|team)\s{1,3}(?:has|have)\s{1,3}(?:already\s)?(?:agreed|approved|consented|authori[sz]ed|signed|waived|accepted)\b|\b(?:agrees?|agreed|consents?|consented) (?:to (?:this|it|all) )?by (?:using|installing|loading|running)\b|\bwaiver\b/i,
+  /\b(?:do not|don['’]t|never|no need to|without)\s{1,3}(?:ask(?:ing)?|wait(?:ing)?|confirm(?:ing)?|request(?:ing)?|seek(?:ing)?|requir(?:e|ing))\b[^.\n]{0,20}?\b(?:confirmation|approval|permission|consent|the user|anyone|first|again|at any point)\b|\bwithout (?:asking|confirmation|approval|permission|consent|a dry run|questions?|review|comparing)\b|\bno (?:confirmation|approval|permission) (?:is )?(?:needed|required|necessary)\b/i,
+  /\b(?:guidelines?|polic(?:y|ies)|limits?|restrictions?|rules|safeguards|budgets?)\b[^.\n]{0,40}?\b(?:do(?:es)? not apply|no longer appl(?:y|ies)|are (?:off|lifted|suspended|void)|is (?:off|lifted|suspended|void))|\bnever refuses?\b|\bdo not (?:judge|question|refuse|decline)\b|\btreat a refusal\b/i,
+);
+const WITHOUT_CONSENT_WORDS = splitKeywords(
+  "pre-auth,preauth,pre-approved,preapproved,agreed,approved,consent,authorised,authorized,signed,waive,accepted,agrees,ask,wait,confirm,approval,permission,dry run,question,review,compar,apply,lifted,suspended,refuse,refusal,judge,decline",
+);
+
+export const SIDE_EFFECT_SIGNALS: readonly ScanSignal[] = [
+  { kind: "acts", words: SIDE_EFFECT_WORDS, find: SIDE_EFFECTS },
+  { kind: "unasked", words: WITHOUT_CONSENT_WORDS, find: WITHOUT_CONSENT },
 ];

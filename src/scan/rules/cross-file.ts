@@ -1,8 +1,8 @@
-import type { ScanRule, SourceMatch } from "../rule.ts";
+import { type ScanRule, type SourceMatch, splitKeywords } from "../rule.ts";
 import { findDataFlow, type SourceText } from "../source-text.ts";
 import { SEND_COMMANDS } from "./credential-access.ts";
 import { readsCredentials } from "./exfiltration.ts";
-import { findUnknownHost, isOutsideHost, SENDS_DATA, splitKeywords } from "./host-reputation.ts";
+import { findUnknownHost, isOutsideHost, SENDS_DATA } from "./host-reputation.ts";
 
 /** A rule over all code of a skill: one file may read what another one sends or runs. */
 export interface CrossFileRule extends ScanRule {

@@ -1,4 +1,4 @@
-import { findFirstMatch, type SourceRule, type TextRule } from "../rule.ts";
+import { findFirstMatch, type SourceRule, splitKeywords, type TextRule } from "../rule.ts";
 
 /** The positions where a command may begin: not inside a list of texts or a pattern. */
 const COMMAND_START =
@@ -12,20 +12,9 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
     title: "opens a reverse shell to another machine",
     why: "The other machine can then run commands on this one.",
     fix: "do not use it",
-    keywords: [
-      "/dev/tcp/",
-      "/dev/udp/",
-      "mkfifo",
-      "nc -",
-      "ncat ",
-      "netcat",
-      "socat",
-      "tcpclient",
-      "fsockopen",
-      "socket(",
-      "pty.spawn",
-      "dup2",
-    ],
+    keywords: splitKeywords(
+      "/dev/tcp/,/dev/udp/,mkfifo,nc -,ncat ,netcat,socat,tcpclient,fsockopen,socket(,pty.spawn,dup2",
+    ),
     find: findFirstMatch(
       /\b(?:ba|z|da)?sh\s{1,3}-\w{0,2}i\b[^\n]{0,40}?\/dev\/(?:tcp|udp)\/[^\n]{1,80}/,
       /\bexec\s{1,3}\d{1,2}<>\s{0,2}\/dev\/(?:tcp|udp)\/[^\n]{1,80}/,
@@ -46,29 +35,9 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
     title: "deletes or overwrites far more than its own files",
     why: "The loss is permanent.",
     fix: "do not run it; make it name exactly what it removes",
-    keywords: [
-      "chmod -",
-      "chown -",
-      "rm -",
-      "rmtree(",
-      "rmsync(",
-      "rm(",
-      "mkfs",
-      "of=/dev/",
-      "> /dev/sd",
-      ">/dev/sd",
-      "> /dev/nvme",
-      "rimraf",
-      "(){",
-      "--no-preserve-root",
-      "find /",
-      "find ~",
-      "find $home",
-      "del /",
-      "format c",
-      "remove-item",
-      "rd /s",
-    ],
+    keywords: splitKeywords(
+      "chmod -,chown -,rm -,rmtree(,rmsync(,rm(,mkfs,of=/dev/,> /dev/sd,>/dev/sd,> /dev/nvme,rimraf,(){,--no-preserve-root,find /,find ~,find $home,del /,format c,remove-item,rd /s",
+    ),
     find(text) {
       const found = DESTRUCTIVE_COMMAND(text);
       return found && !isInString(text, found.index) ? found : undefined;
@@ -94,19 +63,9 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
     title: "disables the machine's protection",
     why: "Later actions are not detected.",
     fix: "do not use it",
-    keywords: [
-      "set-mppreference",
-      "csrutil",
-      "spctl",
-      "setenforce",
-      "ufw disable",
-      "iptables -f",
-      "gatekeeper",
-      "com.apple.quarantine",
-      "add-mppreference",
-      "executionpolicy",
-      "auditctl",
-    ],
+    keywords: splitKeywords(
+      "set-mppreference,csrutil,spctl,setenforce,ufw disable,iptables -f,gatekeeper,com.apple.quarantine,add-mppreference,executionpolicy,auditctl",
+    ),
     find: findFirstMatch(
       /Set-MpPreference\b[^\n]{0,80}?-Disable\w{1,40}\s{1,3}(?:\$true|1)|Add-MpPreference\b[^\n]{0,40}?-Exclusion\w{1,20}/i,
       /\bcsrutil\s{1,3}disable|\bspctl\s{1,3}--(?:master|global)-disable|\bsetenforce\s{1,3}0|\bauditctl\s{1,3}-e\s{0,2}0/,
@@ -120,17 +79,9 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
     title: "starts an agent that never asks for approval",
     why: "The other agent follows any text in its input.",
     fix: "remove the option, or run it in an isolated environment",
-    keywords: [
-      "dangerously-",
-      "--yolo",
-      "bypasspermissions",
-      "danger-full-access",
-      "approval_policy",
-      "full-auto",
-      "auto-approve",
-      "skip-permissions",
-      "trust-all-tools",
-    ],
+    keywords: splitKeywords(
+      "dangerously-,--yolo,bypasspermissions,danger-full-access,approval_policy,full-auto,auto-approve,skip-permissions,trust-all-tools",
+    ),
     find: findFirstMatch(
       /\b(?:claude|codex|gemini|cursor-agent|opencode|aider|q chat|amp)\b[^\n]{0,160}?(?:--dangerously-[\w-]{4,40}|--yolo\b|danger-full-access|--permission-mode[ =]bypassPermissions|--trust-all-tools|-a never\b)/,
       /["'](?:defaultMode|permissionMode|permission_mode)["']?\s{0,2}[:=]\s{0,2}["']bypassPermissions["']|approval_policy\s{0,2}=\s{0,2}["']never["']/,
@@ -169,20 +120,9 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
     title: "records what the user types or copies",
     why: "The input includes passwords.",
     fix: "do not use it unless that is clearly its purpose",
-    keywords: [
-      "pynput",
-      "keyboard.hook",
-      "keyboard.on_press",
-      "keyboard.listener",
-      "xinput test",
-      "getasynckeystate",
-      "setwindowshookex",
-      "iohook",
-      "keylog",
-      "pbpaste",
-      "xclip",
-      "get-clipboard",
-    ],
+    keywords: splitKeywords(
+      "pynput,keyboard.hook,keyboard.on_press,keyboard.listener,xinput test,getasynckeystate,setwindowshookex,iohook,keylog,pbpaste,xclip,get-clipboard",
+    ),
     find: findFirstMatch(
       /keyboard\.(?:Listener|hook|on_press)\(|\bxinput\s{1,3}test\b|GetAsyncKeyState|SetWindowsHookEx|\biohook\b/,
       /\b(?:pbpaste|xclip\s[^\n|]{0,40}-o|wl-paste|Get-Clipboard)\b[^\n]{0,60}?\|\s{0,3}(?:curl|nc|wget|base64)/i,
@@ -195,17 +135,9 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
     title: "disables the verification of TLS certificates or hosts",
     why: "Anyone on the network path can read and change the traffic.",
     fix: "remove the option, and install the missing certificate",
-    keywords: [
-      "--insecure",
-      "curl -k",
-      "verify=false",
-      "reject_unauthorized",
-      "rejectunauthorized",
-      "sslverify",
-      "no-check-certificate",
-      "stricthostkeychecking=no",
-      "-skipcertificatecheck",
-    ],
+    keywords: splitKeywords(
+      "--insecure,curl -k,verify=false,reject_unauthorized,rejectunauthorized,sslverify,no-check-certificate,stricthostkeychecking=no,-skipcertificatecheck",
+    ),
     find: findFirstMatch(
       /\bcurl\b[^\n|;]{0,120}?\s(?:-\w{0,5}k\w{0,5}|--insecure)\b|verify\s?=\s?False|NODE_TLS_REJECT_UNAUTHORIZED\s?=\s?["']?0|rejectUnauthorized\s?:\s?false|sslVerify\s{1,3}false|--no-check-certificate|StrictHostKeyChecking=no/,
     ),

@@ -1,4 +1,11 @@
-import { type FileRule, findFirstMatch, type ScannedFile, type SourceRule, type TextRule } from "../rule.ts";
+import {
+  type FileRule,
+  findFirstMatch,
+  type ScannedFile,
+  type SourceRule,
+  splitKeywords,
+  type TextRule,
+} from "../rule.ts";
 import { findDataFlow, type SourceText } from "../source-text.ts";
 
 /** Rules for tricking people out of secrets and money, and for reporting on their machine. */
@@ -10,30 +17,9 @@ export const DECEPTION_RULES: readonly TextRule[] = [
     title: "asks the user for a password or a recovery phrase that no skill needs",
     why: "The skill receives everything that the user enters.",
     fix: "do not use it; programs that need more permissions ask for them directly",
-    keywords: [
-      ...[
-        "display dialog",
-        "hidden answer",
-        "authonly",
-        "promptforcredential",
-        "get-credential",
-        "zenity",
-        "kdialog",
-        "askstring",
-      ],
-      ...[
-        "sudo -s",
-        "seed phrase",
-        "recovery phrase",
-        "mnemonic",
-        "one-time code",
-        "2fa code",
-        "card number",
-        "cvv",
-        "account password",
-      ],
-      ...["login password", "master password"],
-    ],
+    keywords: splitKeywords(
+      "display dialog,hidden answer,authonly,promptforcredential,get-credential,zenity,kdialog,askstring,sudo -s,seed phrase,recovery phrase,mnemonic,one-time code,2fa code,card number,cvv,account password,login password,master password",
+    ),
     find: findFirstMatch(
       /\bdisplay dialog\b[^\n]{0,200}?(?:hidden answer|password)/i,
       /\bdscl\b[^\n]{0,40}?-?authonly\b|\bPromptForCredential\(|\b(?:zenity|kdialog)\b[^\n]{0,80}?--password\b|\baskstring\([^\n]{0,120}?show\s?=/i,
@@ -113,19 +99,9 @@ export const DECEPTION_SOURCE_RULES: readonly SourceRule[] = [
     why: "A key is for the service that issued it; any other recipient can misuse it.",
     fix: "ask why that host needs the key",
     keywordGroups: [
-      [
-        "openai_api",
-        "anthropic_api",
-        "github_token",
-        "gh_token",
-        "github_pat",
-        "aws_se",
-        "npm_token",
-        "node_auth",
-        "stripe_",
-        "hf_token",
-        "huggingface_token",
-      ],
+      splitKeywords(
+        "openai_api,anthropic_api,github_token,gh_token,github_pat,aws_se,npm_token,node_auth,stripe_,hf_token,huggingface_token",
+      ),
     ],
     find(page) {
       const hosts = findHosts(page);

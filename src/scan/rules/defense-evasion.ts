@@ -1,4 +1,4 @@
-import { findFirstMatch, type TextRule } from "../rule.ts";
+import { findFirstMatch, splitKeywords, type TextRule } from "../rule.ts";
 import { findOutsideAddress } from "./host-reputation.ts";
 
 const SECURITY_SERVICES =
@@ -13,15 +13,9 @@ export const TAMPERING_RULES: readonly TextRule[] = [
     title: "adds a rule that allows everything to an agent's settings",
     why: "The agent then runs any command without approval.",
     fix: "leave the settings unchanged",
-    keywords: [
-      "bypasspermissions",
-      "bash(*)",
-      "autoapprove",
-      "danger-full-access",
-      "skipdangerous",
-      "approval_policy",
-      "defaultmode",
-    ],
+    keywords: splitKeywords(
+      "bypasspermissions,bash(*),autoapprove,danger-full-access,skipdangerous,approval_policy,defaultmode",
+    ),
     find: findFirstMatch(
       /(?:\bjq\b|\becho\b|\bprintf\b|\bcat\b|\bsed\b|\btee\b|\bpython3?\s-c|write_text|writeFile\w{0,4}|json\.dump)[^\n]{0,240}?(?:bypassPermissions|Bash\(\*\)|autoApprove["']?\s?[:=]\s?true|danger-full-access|skipDangerousModePermissionPrompt|approval_policy\W{1,6}never)[^\n]{0,240}?(?:settings(?:\.local)?\.json|config\.toml|\.claude|\.codex|\.cursor|\.vscode)/i,
       /(?:>{1,2}|\btee\b|\bmv\b|\bcp\b)[^\n]{0,80}?(?:\.claude|\.codex|\.cursor)\/(?:settings(?:\.local)?\.json|config\.toml)[^\n]{0,240}?(?:bypassPermissions|Bash\(\*\)|danger-full-access)/i,
@@ -34,40 +28,9 @@ export const TAMPERING_RULES: readonly TextRule[] = [
     title: "stops or removes security services",
     why: "Later actions are neither detected nor stopped.",
     fix: "do not use it; fix the rule that blocks the work",
-    keywords: [
-      ...[
-        "systemctl",
-        "service ",
-        "sc ",
-        "sc.exe",
-        "disableantispyware",
-        "selinux=disabled",
-        "nft flush",
-        "iptables -f",
-      ],
-      ...[
-        "launchctl unload",
-        "antivirus",
-        "real-time protection",
-        "gatekeeper",
-        "launchctl bootout",
-        "set-service",
-        "stop-service",
-        "vssadmin",
-        "wbadmin",
-        "bcdedit",
-        "auditpol",
-      ],
-      ...[
-        "gkautorearm",
-        "trusted=yes",
-        "gpgcheck=0",
-        "allow-unauthenticated",
-        "verifysignature",
-        "falconctl",
-        "tccutil reset all",
-      ],
-    ],
+    keywords: splitKeywords(
+      "systemctl,service ,sc ,sc.exe,disableantispyware,selinux=disabled,nft flush,iptables -f,launchctl unload,antivirus,real-time protection,gatekeeper,launchctl bootout,set-service,stop-service,vssadmin,wbadmin,bcdedit,auditpol,gkautorearm,trusted=yes,gpgcheck=0,allow-unauthenticated,verifysignature,falconctl,tccutil reset all",
+    ),
     find: findFirstMatch(
       new RegExp(
         `\\b(?:systemctl\\s{1,3}(?:-\\S{1,12}\\s{1,3}){0,3}(?:stop|disable|mask)|service\\s{1,3}|sc(?:\\.exe)?\\s{1,3}(?:stop|config|delete)|(?:Stop|Set)-Service|launchctl\\s{1,3}(?:unload|bootout))\\b[^\\n]{0,80}?\\b${SECURITY_SERVICES}(?![^\\n]{0,20}\\b(?:start|status|restart|enable)\\b)`,
@@ -87,28 +50,9 @@ export const TAMPERING_RULES: readonly TextRule[] = [
     title: "prevents security scanners from reporting anything",
     why: "Later problems are not found.",
     fix: "remove it; suppress single findings, with a reason",
-    keywords: [
-      ...[
-        "semgrepignore",
-        "gitleaks",
-        "trivyignore",
-        ".snyk",
-        "code-scanning",
-        "dependabot",
-        "secret-scanning",
-        "nosec",
-      ],
-      ...[
-        "nosonar",
-        "0 findings",
-        "scanner",
-        "codeql",
-        "branches/main/protection",
-        "/protection",
-        "rulesets",
-        "continue-on-error",
-      ],
-    ],
+    keywords: splitKeywords(
+      "semgrepignore,gitleaks,trivyignore,.snyk,code-scanning,dependabot,secret-scanning,nosec,nosonar,0 findings,scanner,codeql,branches/main/protection,/protection,rulesets,continue-on-error",
+    ),
     find: findFirstMatch(
       /\b(?:add|put|write|append|echo|set)\b[^\n]{0,60}?["'`]?(?:\*\*\/\*|\*\*|\.\*)["'`]?[^\n]{0,60}?\.(?:semgrepignore|gitleaks\.toml|gitleaksignore|trivyignore|snyk|bandit|checkov\.ya?ml)/i,
       /(?:code-scanning|dependabot|secret-scanning)\/alerts\b[^\n]{0,80}?\b(?:state=dismissed|state=resolved|dismissed_reason|false[_ ]positive)/i,
@@ -123,15 +67,9 @@ export const TAMPERING_RULES: readonly TextRule[] = [
     title: "makes the machine trust a certificate from the network",
     why: "The owner of the certificate can then read and change encrypted connections.",
     fix: "do not run it; the machine's administrator installs certificates",
-    keywords: [
-      "ca-certificates",
-      "add-trusted-cert",
-      "trust anchor",
-      "certutil -addstore",
-      "import-certificate",
-      "reject_unauthorized",
-      "httpsverify",
-    ],
+    keywords: splitKeywords(
+      "ca-certificates,add-trusted-cert,trust anchor,certutil -addstore,import-certificate,reject_unauthorized,httpsverify",
+    ),
     find: findFirstMatch(
       /\b(?:curl|wget)\b[^\n]{0,160}?https?:[^\n]{0,160}?(?:ca-certificates|add-trusted-cert|trust anchor|pki\/)/,
       /(?:NODE_TLS_REJECT_UNAUTHORIZED=0|PYTHONHTTPSVERIFY=0)[^\n]{0,80}?>>\s{0,2}\S{0,30}(?:rc|profile|environment)\b/,
@@ -157,17 +95,7 @@ export const TAMPERING_RULES: readonly TextRule[] = [
     title: "runs commands from a web request",
     why: "Anyone who finds the address can run commands on that server.",
     fix: "do not use it",
-    keywords: [
-      "$_get",
-      "$_post",
-      "$_request",
-      "$_cookie",
-      "$_server",
-      "request.args",
-      "request.form",
-      "req.query",
-      "req.body",
-    ],
+    keywords: splitKeywords("$_get,$_post,$_request,$_cookie,$_server,request.args,request.form,req.query,req.body"),
     find: findFirstMatch(
       /\b(?:shell_exec|system|passthru|exec|eval|popen|proc_open|assert)\s?\([^\n]{0,60}?\$_(?:GET|POST|REQUEST|COOKIE|SERVER)\b/,
       /\b(?:os\.system|os\.popen|subprocess\.\w{3,12}|eval|exec|execSync)\(\s?[^\n]{0,40}?\b(?:request\.(?:args|form|headers|cookies)|req\.(?:query|body|headers))\b/,
@@ -180,15 +108,9 @@ export const TAMPERING_RULES: readonly TextRule[] = [
     title: "routes the conversations with the model through another host",
     why: "That host can read and change everything that the user and the model write.",
     fix: "leave the model's address unchanged",
-    keywords: [
-      "anthropic_base_url",
-      "openai_base_url",
-      "openai_api_base",
-      "gemini_base_url",
-      "https_proxy",
-      "http_proxy",
-      "node_extra_ca",
-    ],
+    keywords: splitKeywords(
+      "anthropic_base_url,openai_base_url,openai_api_base,gemini_base_url,https_proxy,http_proxy,node_extra_ca",
+    ),
     find(text) {
       const found = REROUTES_MODEL(text);
       return found && findOutsideAddress(text.slice(found.index)) !== undefined ? found : undefined;
@@ -201,20 +123,9 @@ export const TAMPERING_RULES: readonly TextRule[] = [
     title: "behaves differently while it is reviewed or tested",
     why: "A review then sees a different behavior than the user.",
     fix: "do not use it",
-    keywords: [
-      "evaluat",
-      "tested",
-      "test run",
-      "reviewed",
-      "audited",
-      "scanned",
-      "observed",
-      "sandbox",
-      "analyzed",
-      "inspected",
-      "benchmark",
-      "reviewer",
-    ],
+    keywords: splitKeywords(
+      "evaluat,tested,test run,reviewed,audited,scanned,observed,sandbox,analyzed,inspected,benchmark,reviewer",
+    ),
     find: findFirstMatch(
       /\b(?:while|when|if|as long as|unless|whenever)\b[^.\n]{0,40}?\b(?:evaluat\w{1,5}|tested|reviewed|audited|scanned|observed|sandboxed|in a sandbox|analy[sz]ed|inspected|being watched|benchmarked|a (?:reviewer|scanner|security tool|researcher|test run)|an (?:audit|evaluation|auditor))\b[^\n]{0,160}?\b(?:behave|act|do nothing|do not (?:do|run|show|mention)|skip|only the|normal|normally|harmless|as described|stay (?:quiet|inactive)|leave (?:it|this|the) (?:step )?out|pretend|hide)\b/i,
       /\b(?:behave|act|respond|work)\b[^.\n]{0,40}?\b(?:as described|normally|harmlessly|like any other|innocently)\b[^.\n]{0,60}?\b(?:while|when|if)\b[^.\n]{0,30}?\b(?:evaluat\w{1,5}|test\w{0,3}|review\w{0,3}|audit\w{0,3}|scan\w{0,4}|observ\w{1,3}|sandbox|watch\w{0,3})\b/i,
@@ -227,20 +138,9 @@ export const TAMPERING_RULES: readonly TextRule[] = [
     title: "obtains approval for something other than what happens",
     why: "The user approves one thing, and something else happens.",
     fix: "do not use it",
-    keywords: [
-      "dialog",
-      "prompt",
-      "approval",
-      "confirmation",
-      "permission",
-      "consent",
-      "allow",
-      "refus",
-      "password",
-      "xdotool",
-      "keystroke",
-      "key code",
-    ],
+    keywords: splitKeywords(
+      "dialog,prompt,approval,confirmation,permission,consent,allow,refus,password,xdotool,keystroke,key code",
+    ),
     find: findFirstMatch(
       /\b(?:approval|permission|confirmation|consent|security)\s{1,2}(?:dialogs?|prompts?|texts?|requests?|questions?|windows?|messages?)\b[^\n]{0,200}?\b(?:always supply|looks? harmless|click (?:"|“|\*\*|`)?(?:allow|yes|ok|always)|on (?:the user['’]s|their) behalf|people tend|before the user (?:reads?|sees?)|in parts of which)\b/i,
       /\b(?:people|users?|they)\s{1,3}(?:tend to|often|usually|will|would|may)\s{1,3}(?:refuse|decline|reject|hesitate|object)\b[^.\n]{0,40}?\b(?:when|if) they\b[^.\n]{0,20}?\b(?:see|read|know)\b/i,
@@ -257,20 +157,9 @@ export const TAMPERING_RULES: readonly TextRule[] = [
     title: "adds a backdoor or a vulnerability to the user's work",
     why: "Anyone who knows about it can get in later.",
     fix: "do not use it, and review the code written with it",
-    keywords: [
-      "backdoor",
-      "back door",
-      "master password",
-      "bypass",
-      "second password",
-      "hidden route",
-      "hidden endpoint",
-      "hidden account",
-      "hidden admin",
-      "fallback account",
-      "support account",
-      "accept",
-    ],
+    keywords: splitKeywords(
+      "backdoor,back door,master password,bypass,second password,hidden route,hidden endpoint,hidden account,hidden admin,fallback account,support account,accept",
+    ),
     find: findFirstMatch(
       /\baccept\b[^.\n]{0,60}?\b(?:the |a |any )?(?:user|password|account|token)\b[^.\n]{0,30}?\b(?:for every account|with any password|for all (?:users|accounts)|without (?:a )?(?:password|check))\b/i,
       /\b(?:add|insert|include|keep|build|create|accept|write)\b[^.\n]{0,80}?\b(?:back ?doors?|master passwords?|second passwords?|hidden (?:routes?|endpoints?|accounts?|admin\w{0,10}|users?)|(?:fallback|support|maintenance) (?:account|login|password)|(?:auth|login|signature|license|password)\w{0,12} bypass)\b/i,
@@ -299,20 +188,9 @@ export const WEAKENED_CHECK_RULES: readonly TextRule[] = [
     title: "disables an agent's approval prompts in its settings",
     why: "All later actions then run without approval, even without this skill.",
     fix: "leave the settings unchanged",
-    keywords: [
-      ...["autoapprove", "auto_approve", "alwaysallow", "bypasspermissions", "dangerously", "enableallproject"],
-      ...[
-        "skipdangerous",
-        "danger-full",
-        "yolo",
-        "auto-run",
-        "autorun",
-        "trust.enabled",
-        "allowautomatic",
-        "approval_policy",
-      ],
-      ...["bash(*)", "disablesandbox", "sandbox_mode", "sandbox.mode"],
-    ],
+    keywords: splitKeywords(
+      "autoapprove,auto_approve,alwaysallow,bypasspermissions,dangerously,enableallproject,skipdangerous,danger-full,yolo,auto-run,autorun,trust.enabled,allowautomatic,approval_policy,bash(*),disablesandbox,sandbox_mode,sandbox.mode",
+    ),
     find: findFirstMatch(
       new RegExp(
         `\\b(?:add|set|put|write|enable|turn on|switch (?:on|to)|change|insert|append|configure)\\b[^.\\n]{0,60}?["'\`]?${APPROVAL_SETTINGS}["'\`]?[^\\n]{0,80}?(?:\\bto\\b|\\bin\\b|true|=|:)`,
@@ -332,20 +210,9 @@ export const WEAKENED_CHECK_RULES: readonly TextRule[] = [
     title: "skips checks or reviews",
     why: "Checks exist for unexpected changes, such as an attack.",
     fix: "remove the sentence; review all changes in the same way",
-    keywords: [
-      ...[
-        "merge --admin",
-        "--admin",
-        "lgtm",
-        "vetted",
-        "pre-approved",
-        "preapproved",
-        "approve",
-        "security check",
-        "security review",
-      ],
-      ...["security scan", "without review", "skip the review", "skip review", "vulnerabilit", "no-audit", "malware"],
-    ],
+    keywords: splitKeywords(
+      "merge --admin,--admin,lgtm,vetted,pre-approved,preapproved,approve,security check,security review,security scan,without review,skip the review,skip review,vulnerabilit,no-audit,malware",
+    ),
     find: findFirstMatch(
       /\bgh pr merge\b[^\n]{0,80}?--admin\b/,
       /\b(?:do not|don't|never|no need to|need not|without)\s{1,3}(?:read|review|inspect|check|open|look at|examin|scan|analy[sz]|verify)\w{0,4}\b[^.\n]{0,60}?\b(?:diffs?|changes?|code|files?|contents?|scripts?|pull requests?|signatures?)\b[^\n]{0,120}?\b(?:approve|approval|LGTM|merge|trusted|vetted|safe)\b/i,
@@ -362,27 +229,9 @@ export const WEAKENED_CHECK_RULES: readonly TextRule[] = [
     title: "lets others run jobs on this machine",
     why: "The owner of the repository or the address then decides what runs here.",
     fix: "do not run it; the owner of the machine and the repository sets up runners",
-    keywords: [
-      "config.sh",
-      "config.cmd",
-      "gitlab-runner",
-      "runner_allow",
-      "ngrok",
-      "cloudflared",
-      "localtunnel",
-      "serveo",
-      "tmate",
-      "ssh -r",
-      "ssh -n",
-      "sshd",
-      "teamviewer",
-      "anydesk",
-      "rustdesk",
-      "meshagent",
-      "code tunnel",
-      "chisel",
-      "frpc",
-    ],
+    keywords: splitKeywords(
+      "config.sh,config.cmd,gitlab-runner,runner_allow,ngrok,cloudflared,localtunnel,serveo,tmate,ssh -r,ssh -n,sshd,teamviewer,anydesk,rustdesk,meshagent,code tunnel,chisel,frpc",
+    ),
     find: findFirstMatch(
       /\bconfig\.(?:sh|cmd)\s[^\n]{0,160}?--url[ =]["']?https?:\/\/(?![^\n]{0,120}(?:<|OWNER|YOUR|your[-_]|\$))[^\n]{0,160}?--token/,
       /\bgitlab-runner\s{1,3}register\b[^\n]{0,200}?--url[ =]["']?https?:\/\/(?!gitlab\.com)[^\s"']{4,120}/,

@@ -1,4 +1,4 @@
-import { findFirstMatch, type SourceRule, type TextRule } from "../rule.ts";
+import { findFirstMatch, type SourceRule, splitKeywords, type TextRule } from "../rule.ts";
 import {
   CREDENTIAL_FILES,
   CREDENTIAL_FOLDERS,
@@ -19,22 +19,9 @@ export const EXFILTRATION_RULES: readonly TextRule[] = [
     title: "sends to an anonymous, publicly readable service",
     why: "Such addresses are made for a single use and do not identify their owner.",
     fix: "ask where the data goes, and why not to a host of the author",
-    keywords: [
-      "webhook.site",
-      "requestbin",
-      "pipedream.net",
-      "requestcatcher",
-      "burpcollaborator",
-      "oastify",
-      "interact.sh",
-      "interactsh",
-      ".oast.",
-      "dnslog.cn",
-      "ceye.io",
-      "beeceptor",
-      "canarytokens",
-      "hookbin",
-    ],
+    keywords: splitKeywords(
+      "webhook.site,requestbin,pipedream.net,requestcatcher,burpcollaborator,oastify,interact.sh,interactsh,.oast.,dnslog.cn,ceye.io,beeceptor,canarytokens,hookbin",
+    ),
     find: findFirstMatch(
       /(?:[\w-]{1,63}\.)?(?:webhook\.site|requestbin\.(?:com|net)|m\.pipedream\.net|requestcatcher\.com|burpcollaborator\.net|oastify\.com|interact(?:sh|\.sh)[\w.]{0,10}|oast\.(?:pro|live|site|online|fun|me)|dnslog\.cn|ceye\.io|beeceptor\.com|canarytokens\.com|hookbin\.com)/i,
     ),
@@ -46,19 +33,9 @@ export const EXFILTRATION_RULES: readonly TextRule[] = [
     title: "uploads to an anonymous file host",
     why: "Anyone with the address can read the upload.",
     fix: "ask what it uploads, and use your own storage",
-    keywords: [
-      "transfer.sh",
-      "0x0.st",
-      "file.io",
-      "termbin",
-      "paste.rs",
-      "ix.io",
-      "bashupload",
-      "temp.sh",
-      "catbox.moe",
-      "gofile.io",
-      ...["pastebin.com", "dpaste", "hastebin", "filebin.net", "tmpfiles.org", "uguu.se", "oshi.at", "gist create"],
-    ],
+    keywords: splitKeywords(
+      "transfer.sh,0x0.st,file.io,termbin,paste.rs,ix.io,bashupload,temp.sh,catbox.moe,gofile.io,pastebin.com,dpaste,hastebin,filebin.net,tmpfiles.org,uguu.se,oshi.at,gist create",
+    ),
     find: findFirstMatch(
       /\bgh gist create\b[^\n]{0,120}?(?:--public|-p)\b[^\n]{0,120}?(?:\.env|\$\(|~\/)/,
       /\b(?:curl|wget|requests\.post|fetch)\b[^\n]{0,200}?\b(?:pastebin\.com|dpaste\.\w{2,4}|hastebin\.com|filebin\.net|tmpfiles\.org|uguu\.se|oshi\.at)\b/i,
@@ -205,24 +182,9 @@ export const EXFILTRATION_SOURCE_RULES: readonly SourceRule[] = [
           "vault-token",
         ],
       ],
-      [
-        "curl",
-        "wget",
-        ".post(",
-        ".put(",
-        "urlopen",
-        "fetch(",
-        "http.request",
-        "https.request",
-        "request(",
-        "method",
-        "sendbeacon",
-        "socket",
-        "invoke-",
-        "smtp",
-        " nc ",
-        "scp ",
-      ],
+      splitKeywords(
+        "curl,wget,.post(,.put(,urlopen,fetch(,http.request,https.request,request(,method,sendbeacon,socket,invoke-,smtp, nc ,scp ",
+      ),
     ],
     find(page) {
       if (page.kind !== "code") return undefined;

@@ -1,4 +1,4 @@
-import type { SourceRule } from "../rule.ts";
+import { type SourceRule, splitKeywords } from "../rule.ts";
 import { findDataFlow } from "../source-text.ts";
 import { findSecondHost } from "./cross-file.ts";
 import { createSourceMatch } from "./dynamic-execution.ts";
@@ -59,16 +59,7 @@ export const HARMFUL_CODE_RULES: readonly SourceRule[] = [
         ".read(",
       ],
       ["getoutput", "popen", "system(", "exec", "spawn", "subprocess", "invoke-expression", "iex", "`#{", "%x", "qx"],
-      [
-        ".connect(",
-        "create_connection",
-        "net.connect",
-        "createconnection",
-        "websocket",
-        "tcpsocket",
-        "tcpclient",
-        "fsockopen",
-      ],
+      splitKeywords(".connect(,create_connection,net.connect,createconnection,websocket,tcpsocket,tcpclient,fsockopen"),
     ],
     find(page) {
       if (page.kind !== "code" || !page.lines.some((line) => OPENS_CONNECTION.test(line.slice(0, 1000))))
@@ -104,22 +95,7 @@ export const HARMFUL_CODE_RULES: readonly SourceRule[] = [
     keywordGroups: [
       ["rglob", "os.walk", "-recurse", "find ~", "find $", "find /", "readdir", "glob"],
       ["encrypt", "cipher", "lock", "seal", "rename", "openssl enc", "gpg "],
-      [
-        "bitcoin",
-        "monero",
-        "btc",
-        "xmr",
-        "usdt",
-        "ransom",
-        "pay ",
-        "restore",
-        "recover",
-        "decrypt",
-        "files_back",
-        "readme",
-        "read_me",
-        "how_to",
-      ],
+      splitKeywords("bitcoin,monero,btc,xmr,usdt,ransom,pay ,restore,recover,decrypt,files_back,readme,read_me,how_to"),
     ],
     find(page) {
       if (page.kind !== "code") return undefined;
@@ -171,15 +147,7 @@ export const HARMFUL_CODE_RULES: readonly SourceRule[] = [
     why: "Packages run code during installation.",
     fix: "use the registry where the package is published",
     keywordGroups: [
-      [
-        "index-url",
-        "--registry",
-        "index_url",
-        "extra_index",
-        "npm_config_registry",
-        "registry.npmjs.org",
-        "find-links",
-      ],
+      splitKeywords("index-url,--registry,index_url,extra_index,npm_config_registry,registry.npmjs.org,find-links"),
       ["http:", "https:"],
     ],
     find(page) {
@@ -224,20 +192,7 @@ export const USER_ABUSE_SOURCE_RULES: readonly SourceRule[] = [
     fix: "do not use it",
     keywordGroups: [
       ["gethostbyname", "getaddrinfo", "resolve", "lookup", "nslookup", "dig ", "host ", "drill ", "ping "],
-      [
-        ".hex()",
-        "hexlify",
-        "b32encode",
-        "b64encode",
-        "base32",
-        "base64",
-        "xxd",
-        "tostring(",
-        "btoa(",
-        "od -a",
-        "hexdump",
-        "bitconverter",
-      ],
+      splitKeywords(".hex(),hexlify,b32encode,b64encode,base32,base64,xxd,tostring(,btoa(,od -a,hexdump,bitconverter"),
     ],
     find(page) {
       const lines = page.lines.map((line, at) => (page.isCode(at) ? line.slice(0, 600) : ""));

@@ -1,4 +1,4 @@
-import { findFirstMatch, type MatchSpan } from "../rule.ts";
+import { findFirstMatch, type MatchSpan, splitKeywords } from "../rule.ts";
 import type { SourceText } from "../source-text.ts";
 
 /** Services that many skills use. An address there does not identify the recipient of the data. */
@@ -107,11 +107,6 @@ export function isUnnamedClient(page: SourceText): boolean {
     ) && !page.lines.some((line) => IDENTIFIES_CLIENT.test(line.slice(0, 1000)));
   unnamedClientCache.set(page, is);
   return is;
-}
-
-/** Splits a list at its commas. Spaces are significant. */
-export function splitKeywords(text: string): readonly string[] {
-  return text.split(",");
 }
 
 export const RELEASE_WORDS = splitKeywords(

@@ -1,11 +1,10 @@
-import { findFirstMatch, type MatchSpan, type ScanSignal } from "../rule.ts";
+import { findFirstMatch, type MatchSpan, type ScanSignal, splitKeywords } from "../rule.ts";
 import {
   findOutsideAddress,
   findUnknownHost,
   isOutsideHost,
   mentionsOutsideHost,
   NETWORK_WORDS,
-  splitKeywords,
 } from "./host-reputation.ts";
 
 /*
@@ -358,48 +357,9 @@ export function findUploadInProse(text: string): MatchSpan | undefined {
   return undefined;
 }
 
-const UPLOAD_WORDS = [
-  ...[
-    "curl",
-    "wget",
-    ".post(",
-    ".put(",
-    ".patch(",
-    ".request(",
-    "urlopen",
-    "request(",
-    "fetch(",
-    "method",
-    "sendbeacon",
-  ],
-  ...[
-    "websocket",
-    "invoke-",
-    "irm ",
-    "iwr ",
-    "upload",
-    "nc ",
-    "ncat ",
-    "netcat",
-    "send(",
-    "sendall",
-    "sendto",
-    "/dev/tcp",
-  ],
-  ...[
-    "/dev/udp",
-    "smtplib",
-    "| mail",
-    "sendmail",
-    "git push",
-    "git remote",
-    "push ",
-    "scp ",
-    "rsync ",
-    "sftp ",
-    "rclone ",
-  ],
-];
+const UPLOAD_WORDS = splitKeywords(
+  "curl,wget,.post(,.put(,.patch(,.request(,urlopen,request(,fetch(,method,sendbeacon,websocket,invoke-,irm ,iwr ,upload,nc ,ncat ,netcat,send(,sendall,sendto,/dev/tcp,/dev/udp,smtplib,| mail,sendmail,git push,git remote,push ,scp ,rsync ,sftp ,rclone ",
+);
 
 /** Signals of data that goes to an address in the skill. */
 export const UPLOAD_SIGNALS: readonly ScanSignal[] = [

@@ -1,44 +1,12 @@
 import { analyzePattern } from "../../skill/pattern-parser.ts";
 import { isJsonObject } from "../../util/objects.ts";
-import type { ManifestContext, ManifestRule } from "../rule.ts";
+import { type ManifestContext, type ManifestRule, splitKeywords } from "../rule.ts";
 import type { SourceText } from "../source-text.ts";
 
 /** Keywords that these rules require in a page. */
-export const MANIFEST_MISMATCH_WORDS = [
-  ...[
-    "requests.",
-    "urllib",
-    "urlopen",
-    "httpx",
-    "fetch(",
-    "axios",
-    "http.request",
-    "https.request",
-    "curl ",
-    "wget ",
-    "socket",
-    "invoke-webrequest",
-    "invoke-restmethod",
-    "connection(",
-    "websocket",
-    ".request(",
-  ],
-  ...[".env", "os.environ", "getenv", "env["],
-  ...[
-    "aws s3",
-    "s3api",
-    "kubectl ",
-    "terraform ",
-    "drop table",
-    "delete from",
-    "insert into",
-    "unlink",
-    "rm -",
-    "rmtree",
-    "rmsync",
-  ],
-  ...["git push", "git reset", "os.remove", "-x delete", "remove-item", "leaves", "locally", "offline", "never sent"],
-];
+export const MANIFEST_MISMATCH_WORDS = splitKeywords(
+  "requests.,urllib,urlopen,httpx,fetch(,axios,http.request,https.request,curl ,wget ,socket,invoke-webrequest,invoke-restmethod,connection(,websocket,.request(,.env,os.environ,getenv,env[,aws s3,s3api,kubectl ,terraform ,drop table,delete from,insert into,unlink,rm -,rmtree,rmsync,git push,git reset,os.remove,-x delete,remove-item,leaves,locally,offline,never sent",
+);
 
 const NETWORK_CALL =
   /\brequests\.(?:get|post|put|patch|delete|request|Session)\(|urlopen\(|\bhttpx\.\w|\bfetch\(\s?["'`$\w]|\baxios[.(]|\bHTTPS?Connection\(|\bnew WebSocket\(|\bhttps?["']\)\.request\(|\bhttps?\.(?:get|request)\(|(?:^|[\s;&|(`$])(?:curl|wget)\s{1,3}-?[\w"'$]|\bsocket\.(?:socket|create_connection)\(|Invoke-(?:WebRequest|RestMethod)\b/;

@@ -1,4 +1,4 @@
-import { findFirstMatch, type ScanSignal } from "../rule.ts";
+import { findFirstMatch, type ScanSignal, splitKeywords } from "../rule.ts";
 import type { SourceText } from "../source-text.ts";
 import {
   DROP_HOST,
@@ -11,7 +11,6 @@ import {
   NETWORK_WORDS,
   SEND_WORDS,
   SENDS_DATA,
-  splitKeywords,
 } from "./host-reputation.ts";
 
 /** Hosts of Go modules. */

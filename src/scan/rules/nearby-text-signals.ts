@@ -1,5 +1,5 @@
-import { findFirstMatch, type MatchSpan, type ScanSignal } from "../rule.ts";
-import { findReleasedFile, findUnknownHost, NETWORK_WORDS, RELEASE_WORDS, splitKeywords } from "./host-reputation.ts";
+import { findFirstMatch, type MatchSpan, type ScanSignal, splitKeywords } from "../rule.ts";
+import { findReleasedFile, findUnknownHost, NETWORK_WORDS, RELEASE_WORDS } from "./host-reputation.ts";
 import { findUploadInProse } from "./intent-signals.ts";
 
 /** Data that needs the user's approval before it is sent. */

@@ -1,4 +1,4 @@
-import { findFirstMatch, type RegionWeights, type ScanRule, type TextRule } from "../rule.ts";
+import { findFirstMatch, type RegionWeights, type ScanRule, splitKeywords, type TextRule } from "../rule.ts";
 
 const BLANKS = " ".repeat(80);
 const UNREADABLE = findFirstMatch(
@@ -44,26 +44,9 @@ export const OBFUSCATION_RULES: readonly TextRule[] = [
     title: "runs a file whose name does not look like a program",
     why: "Reviewers do not expect code in pictures and notes.",
     fix: "inspect the file; move code to files with the right extension",
-    keywords: [
-      ...[
-        "| sh",
-        "| bash",
-        "|sh",
-        "|bash",
-        ".png",
-        ".jpg",
-        ".jpeg",
-        ".gif",
-        ".webp",
-        ".ico",
-        ".bmp",
-        ".pdf",
-        ".woff",
-        ".ttf",
-        ".otf",
-      ],
-      ...[".mp3", ".mp4", ".wav", ".dat", ".bin"],
-    ],
+    keywords: splitKeywords(
+      "| sh,| bash,|sh,|bash,.png,.jpg,.jpeg,.gif,.webp,.ico,.bmp,.pdf,.woff,.ttf,.otf,.mp3,.mp4,.wav,.dat,.bin",
+    ),
     find: findFirstMatch(
       new RegExp(
         `\\b(?:tail|head|sed|awk|grep|cut|strings|dd|cat|tac|rev|tr)\\s[^|\\n]{0,120}?\\.(?:${NOT_CODE})\\b[^\\n]{0,160}?\\|\\s{0,3}(?:sudo\\s{1,3})?(?:ba|z|da)?sh(?=\\s{0,3}(?:$|[;&)"'\`]|-(?:s\\b|\\s|$)))`,

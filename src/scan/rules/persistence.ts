@@ -1,23 +1,10 @@
-import { findFirstMatch, type TextRule } from "../rule.ts";
+import { findFirstMatch, splitKeywords, type TextRule } from "../rule.ts";
 
 const STARTUP_FILES =
   "(?:\\.(?:bashrc|bash_profile|bash_login|zshrc|zshenv|zprofile|profile|login|kshrc)|config\\.fish|\\/etc\\/(?:profile|bash\\.bashrc|environment|rc\\.local)(?:\\.d\\/[\\w.-]{1,40})?)";
-const STARTUP_WORDS = [
-  ".bashrc",
-  ".zshrc",
-  "bash_profile",
-  "bash_login",
-  ".zshenv",
-  ".zprofile",
-  ".profile",
-  ".kshrc",
-  "config.fish",
-  "/etc/profile",
-  "rc.local",
-  "bash.bashrc",
-  "/etc/environment",
-  ".login",
-];
+const STARTUP_WORDS = splitKeywords(
+  ".bashrc,.zshrc,bash_profile,bash_login,.zshenv,.zprofile,.profile,.kshrc,config.fish,/etc/profile,rc.local,bash.bashrc,/etc/environment,.login",
+);
 const WRITES_TO =
   "(?:>{1,2}\\s{0,2}|\\btee\\s{1,3}(?:-a\\s{1,3})?|\\bcp\\s[^\\n;]{1,120}?\\s|\\bmv\\s[^\\n;]{1,120}?\\s|\\bln\\s[^\\n;]{1,120}?\\s|\\bsed\\s{1,3}-i[^\\n;]{1,120}?\\s)[\"']?[~$\\w{}./-]{0,60}";
 
@@ -143,22 +130,9 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
     title: "writes to the settings or permanent instructions of an agent",
     why: "Agents follow them in every later session, even without this skill.",
     fix: "check what it writes, and add it yourself if you want it",
-    keywords: [
-      "claude.md",
-      "agents.md",
-      "gemini.md",
-      "settings.json",
-      "settings.local.json",
-      "claude_desktop_config",
-      "mcp.json",
-      ".cursorrules",
-      "copilot-instructions",
-      ".codex/",
-      "mcp_config",
-      "mcpservers",
-      "memory.md",
-      ...[".claude/", ".cursor/", ".gemini/", ".copilot/", ".openclaw/"],
-    ],
+    keywords: splitKeywords(
+      "claude.md,agents.md,gemini.md,settings.json,settings.local.json,claude_desktop_config,mcp.json,.cursorrules,copilot-instructions,.codex/,mcp_config,mcpservers,memory.md,.claude/,.cursor/,.gemini/,.copilot/,.openclaw/",
+    ),
     find: findFirstMatch(
       new RegExp(
         `${WRITES_TO}(?:CLAUDE|AGENTS|GEMINI|MEMORY)\\.md\\b|${WRITES_TO}(?:\\.claude\\.json|\\.claude\\/settings(?:\\.local)?\\.json|claude_desktop_config\\.json|\\.?mcp\\.json|\\.cursorrules|\\.codex\\/config\\.toml|copilot-instructions\\.md)`,
@@ -177,28 +151,9 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
     title: "tells the model to add the skill to files that are read in every session",
     why: "The skill then remains active after it is removed.",
     fix: "remove the sentence, and check the file it names",
-    keywords: [
-      "claude.md",
-      "agents.md",
-      "gemini.md",
-      "your memory",
-      "into memory",
-      "to memory",
-      "memory.md",
-      ".cursorrules",
-      "system prompt",
-      ...[
-        "pretooluse",
-        "posttooluse",
-        "sessionstart",
-        "userpromptsubmit",
-        "stop hook",
-        "a hook",
-        "future session",
-        "future conversation",
-        "from now on",
-      ],
-    ],
+    keywords: splitKeywords(
+      "claude.md,agents.md,gemini.md,your memory,into memory,to memory,memory.md,.cursorrules,system prompt,pretooluse,posttooluse,sessionstart,userpromptsubmit,stop hook,a hook,future session,future conversation,from now on",
+    ),
     skipsMentions: false,
     find: findFirstMatch(
       /\b(?:append|remember|write|add|store|save|keep|put)\b[^.\n]{0,80}?(?:(?:MEMORY|SOUL|CLAUDE|AGENTS|GEMINI)\.md|\bmemory\b|\.cursorrules)[^\n]{0,160}?https?:\/\/[^\s)\x60"]{3,160}[^.\n]{0,40}?\b(?:do|follow|obey|execute|run)\b/i,
@@ -228,38 +183,9 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
     title: "puts itself between the user and their programs",
     why: "Every later command passes through it, with its input.",
     fix: "do not use it; check the line it adds",
-    keywords: [
-      ...[
-        "prompt_command",
-        "ld_preload",
-        "ld.so.preload",
-        "dyld_insert",
-        "node_options",
-        "pythonstartup",
-        "bash_env",
-        "alias ",
-      ],
-      ...[
-        "insteadof",
-        "credential.helper",
-        "script-shell",
-        "winlogon",
-        "image file execution",
-        "userinit",
-        "$profile",
-        "useradd",
-      ],
-      ...[
-        "net user",
-        "usermod",
-        "net localgroup",
-        "core.pager",
-        "alias.",
-        "gpg.program",
-        "--load-extension",
-        "nativemessaging",
-      ],
-    ],
+    keywords: splitKeywords(
+      "prompt_command,ld_preload,ld.so.preload,dyld_insert,node_options,pythonstartup,bash_env,alias ,insteadof,credential.helper,script-shell,winlogon,image file execution,userinit,$profile,useradd,net user,usermod,net localgroup,core.pager,alias.,gpg.program,--load-extension,nativemessaging",
+    ),
     find: findFirstMatch(
       /(?:>>|\btee\b|export\s|setx\s|echo\s)[^\n]{0,120}?\b(?:PROMPT_COMMAND|LD_PRELOAD|DYLD_INSERT_LIBRARIES|BASH_ENV|PYTHONSTARTUP)\s?=[^\n]{0,120}?(?:>>|\.so\b|\.dylib\b|\.py\b|curl|wget|\/tmp\/|\/\.)|(?:>|\btee\b)[^\n]{0,40}?\/etc\/ld\.so\.preload/,
       /\bNODE_OPTIONS\s?=[^\n]{0,40}?(?:--require|-r|--import)[ =][^\n]{0,120}?>>/,

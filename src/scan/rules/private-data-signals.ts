@@ -1,4 +1,4 @@
-import { findFirstMatch, type ScanSignal } from "../rule.ts";
+import { findFirstMatch, type ScanSignal, splitKeywords } from "../rule.ts";
 
 /** Data that only concerns the user. */
 const PRIVATE_DATA = findFirstMatch(
@@ -238,56 +238,16 @@ export const PRIVATE_DATA_SIGNALS: readonly ScanSignal[] = [
   { kind: "personal", words: PRIVATE_DATA_WORDS, find: PERSONAL_DATA },
   {
     kind: "asks",
-    words: [
-      "password",
-      "authenticator",
-      " code",
-      "security question",
-      "passport",
-      "identity card",
-      "id card",
-      "bank card",
-      "card number",
-      "cvv",
-      "phrase",
-      "24 words",
-      "private key",
-      "cookie",
-      "selfie",
-      "social security",
-      "full name",
-    ],
+    words: splitKeywords(
+      "password,authenticator, code,security question,passport,identity card,id card,bank card,card number,cvv,phrase,24 words,private key,cookie,selfie,social security,full name",
+    ),
     find: ASKS_PERSONAL,
   },
   {
     kind: "intimate",
-    words: [
-      "selfie",
-      " card",
-      "passport",
-      "salary",
-      "banking",
-      " code",
-      "passwords",
-      "private ",
-      "direct messages",
-      "conversation",
-      " chat",
-      "transcript",
-      "mailbox",
-      "inbox",
-      "home ",
-      "codebase",
-      "code base",
-      "repositor",
-      "database",
-      "customer",
-      "cookie",
-      "variables",
-      "os.environ",
-      "history",
-      "contact",
-    ],
+    words: splitKeywords(
+      "selfie, card,passport,salary,banking, code,passwords,private ,direct messages,conversation, chat,transcript,mailbox,inbox,home ,codebase,code base,repositor,database,customer,cookie,variables,os.environ,history,contact",
+    ),
     find: INTIMATE_DATA,
   },
 ];

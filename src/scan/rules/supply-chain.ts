@@ -1,4 +1,4 @@
-import { findFirstMatch, type MatchSpan, type SourceRule, type TextRule } from "../rule.ts";
+import { findFirstMatch, type MatchSpan, type SourceRule, splitKeywords, type TextRule } from "../rule.ts";
 import { findOutsideAddress, isOutsideHost } from "./host-reputation.ts";
 
 const NUMERIC_HOST = /\b(?:https?|ftp):\/\/((?:\d{1,3}\.){3}\d{1,3})(?=[:/?#\s"'`)]|$)/g;
@@ -60,21 +60,9 @@ export const PACKAGE_RULES: readonly TextRule[] = [
     title: "installs packages from an unverified source",
     why: "The source can deliver any code under any package name.",
     fix: "remove the setting; use the language's registry, or your company's over https",
-    keywords: [
-      "index-url",
-      "index_url",
-      "registry",
-      "goproxy",
-      "gonosum",
-      "goinsecure",
-      "trusted-host",
-      "gemsource",
-      "gem sources",
-      "replace-with",
-      "brew tap",
-      "--no-quarantine",
-      "sparse+",
-    ],
+    keywords: splitKeywords(
+      "index-url,index_url,registry,goproxy,gonosum,goinsecure,trusted-host,gemsource,gem sources,replace-with,brew tap,--no-quarantine,sparse+",
+    ),
     find(text) {
       const found = UNVERIFIED_SOURCE(text);
       return found && findOutsideAddress(text.slice(Math.max(0, found.index - 20), found.index + 240)) !== undefined
@@ -113,28 +101,9 @@ export const PACKAGE_RULES: readonly TextRule[] = [
     title: "joins the machine to a network or account of another owner",
     why: "The owner of that account can then reach this machine.",
     fix: "do not run it; use the user's own accounts and keys",
-    keywords: [
-      "authkey",
-      "auth-key",
-      "cloudflared",
-      "--setup-key",
-      "residential",
-      "accept-traffic",
-      "x11vnc",
-      "permitrootlogin yes",
-      "tcp://0.0.0.0",
-      "tcp-listen",
-      "ngrok ",
-      "chpasswd",
-      "-r 0:",
-      "earnapp",
-      "honeygain",
-      "pawns",
-      "peer2profit",
-      "traffmonetizer",
-      "packetstream",
-      "repocket",
-    ],
+    keywords: splitKeywords(
+      "authkey,auth-key,cloudflared,--setup-key,residential,accept-traffic,x11vnc,permitrootlogin yes,tcp://0.0.0.0,tcp-listen,ngrok ,chpasswd,-r 0:,earnapp,honeygain,pawns,peer2profit,traffmonetizer,packetstream,repocket",
+    ),
     find: findFirstMatch(
       /\btailscale\s{1,3}up\b[^\n]{0,120}?--auth-?key[ =]["']?tskey-[\w-]{8,}|\bcloudflared\b[^\n]{0,80}?--token[ =]["']?ey[\w-]{10,}|\bnetbird\s{1,3}up\b[^\n]{0,80}?--setup-key[ =]["']?[\w-]{10,}|\bngrok\s{1,3}config\s{1,3}add-authtoken\s{1,3}\w{10,}/,
       /\bx11vnc\b[^\n]{0,120}?-(?:forever|nopw)|PermitRootLogin yes(?!\/)[^\n]{0,120}?sshd?\b|\bdockerd\b[^\n]{0,60}?tcp:\/\/0\.0\.0\.0|\bsocat\b[^\n]{0,60}?TCP-LISTEN[^\n]{0,80}?EXEC:/i,
