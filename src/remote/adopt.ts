@@ -1,5 +1,5 @@
-import { existsSync, lstatSync, rmSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { existsSync, lstatSync, realpathSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import { type DiscoverOptions, type DiscoverResult, discover } from "../config/discover.ts";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import { getSkillStoreFolder, storeSkillCopy } from "../sandbox/sandbox-folders.ts";
@@ -7,10 +7,11 @@ import type { ScanFinding } from "../scan/rule.ts";
 import { scanSkill } from "../scan/scan.ts";
 import { type Skill, withBody } from "../skill/skill.ts";
 import { formatDisplayPath, listLocations } from "../skill/source/locations.ts";
+import { readFolderSkill } from "../skill/source/read-skill.ts";
 import { copySkill, listCopiedFiles, type SkillCopy } from "../skill/source/skill-copy.ts";
 import { recoverFolder } from "../store/atomic-folder.ts";
 import { createAdoptedFolders } from "../store/copy-records.ts";
-import { createBlobCache, getFolderLockPath, listEntryDigests, listLockGrants } from "../store/lock-approval.ts";
+import { createBlobCache, getFolderLockPath, listLockGrants } from "../store/lock-approval.ts";
 import { diffLockedCopy } from "../store/lock-diff.ts";
 import {
   digestTree,
@@ -24,19 +25,13 @@ import {
 import { replaceFile, withFileLock } from "../store/locked-file.ts";
 import { findForeignFile, statIfExists } from "../util/file-access.ts";
 import { omitUndefined } from "../util/objects.ts";
-import { resolveRealPath } from "../util/safe-path.ts";
+import { isInside, resolveRealPath } from "../util/safe-path.ts";
 import { compareText, quoteIfNeeded } from "../util/text.ts";
-import { type AdoptableSkills, findAdoptable, readLockEntry } from "./adoptable-skills.ts";
 import { findCandidate, prepareCandidate, type RefusedSkill } from "./candidate.ts";
 import { createProvenance, type FetchedListing, fetchListing } from "./fetch-source.ts";
 import { type FileTree, readTree } from "./file-tree.ts";
-import {
-  type FoundOrigin,
-  findExportedOriginal,
-  findOrigin,
-  NO_PROVENANCE,
-  type OriginalFiles,
-} from "./skill-origin.ts";
+import type { RunFetch } from "./remote-source.ts";
+import { type FoundOrigin, findExportedOriginal, findOrigin, NO_PROVENANCE } from "./skill-origin.ts";
 import { checkLockSize, readLockedSkills, resolveAdoptedDir, type SkillsDir, withStagingFolder } from "./skills-dir.ts";
 import { parseSourceAddress } from "./source-address.ts";
 
@@ -55,7 +50,7 @@ export interface Adoption {
   copy: SkillCopy;
   tree: FileTree;
   /** Its files as they came from the source, if they differ. */
-  base?: OriginalFiles;
+  base?: Exclude<FoundOrigin["base"], "as-here" | undefined>;
   findings: readonly ScanFinding[];
   /** Symlinks that point to it. */
   links: readonly string[];
@@ -64,15 +59,23 @@ export interface Adoption {
 export interface AdoptSkillsOptions extends Pick<DiscoverOptions, "workspace" | "home" | "env"> {
   /** Skill folders, folders of skills, or names. Defaults to all skills in the user's client folders. */
   paths?: readonly string[];
+  /** The folder that relative paths start from. Defaults to the workspace. */
+  cwd?: string;
   /** Without paths: adopts the skills in the workspace's folders instead of the user's. */
   isProject?: boolean;
   /** The source they came from, in the syntax of `skillet add`. Defaults to the origin recorded on the disk. */
   from?: string;
   /** Called for each skill that cannot be adopted, so that the others are. Without it, the first error is thrown. */
   onRefused?(name: string, error: SkillError): void;
+  /** Plans only: calls `onPlan`, but neither asks nor records. */
+  isDryRun?: boolean;
+  /** Called with all skills that can be adopted, before approval is requested. */
+  onPlan?(adoptions: readonly Adoption[]): void | Promise<void>;
   /** Asks for approval of the skills to adopt and trust before anything is recorded. Returns the approved ones. */
   approve(adoptions: readonly Adoption[]): boolean | readonly Adoption[] | Promise<boolean | readonly Adoption[]>;
   signal?: AbortSignal;
+  /** Runs the fetching, for example to show its progress. Defaults to running it with `signal`. */
+  runFetch?: RunFetch;
 }
 
 /**
@@ -80,60 +83,70 @@ export interface AdoptSkillsOptions extends Pick<DiscoverOptions, "workspace" | 
  * folder, and trusts them. Changes or copies no file of a skill. Returns the adopted skills.
  */
 export async function adoptSkills(options: AdoptSkillsOptions): Promise<readonly Adoption[]> {
-  const { paths = [], isProject = false, from, onRefused, approve, signal, ...where } = options;
-  const found = await discover({ ...where, follow: false });
-  const refuse = ({ name, error }: RefusedSkill) => {
+  const { workspace, home, env } = options;
+  return reviewAndAdopt(await discover({ ...omitUndefined({ workspace, home, env }), follow: false }), options);
+}
+
+/** Plans the adoptions, requests approval for them, and applies them. `found`: the skills on the disk. */
+export async function reviewAndAdopt(
+  found: DiscoverResult,
+  options: Omit<AdoptSkillsOptions, "workspace" | "home" | "env">,
+): Promise<readonly Adoption[]> {
+  const { onRefused, isDryRun = false, onPlan, approve } = options;
+  const problems: RefusedSkill[] = [];
+  const skills = findAdoptable(found, options, problems);
+  const adoptions = await planAdoptions(skills, found, options, problems);
+  for (const { name, error } of problems) {
     if (!onRefused) throw error;
     onRefused(name, error);
-  };
-  const adoptable = findAdoptable(found, paths, { cwd: found.around.workspace, isProject });
-  const planned = await planAdoptions(adoptable.skills, found, omitUndefined({ from, signal }));
-  for (const problem of [...adoptable.problems, ...planned.problems]) refuse(problem);
-  const answer = planned.adoptions.length > 0 && (await approve(planned.adoptions));
-  const approved = answer === true ? planned.adoptions : answer === false ? [] : answer;
+  }
+  await onPlan?.(adoptions);
+  if (isDryRun || adoptions.length === 0) return adoptions;
+  const answer = await approve(adoptions);
+  const approved = answer === true ? adoptions : answer === false ? [] : answer;
   applyAdoptions(approved, found);
   return approved;
 }
 
-export interface AdoptionPlan {
-  adoptions: readonly Adoption[];
-  problems: readonly RefusedSkill[];
-}
-
-/**
- * Plans the adoption of each skill and finds its origin. Writes nothing; fetches only a source that the caller names.
- */
-export async function planAdoptions(
-  skills: AdoptableSkills["skills"],
+/** Plans the adoption of each skill and finds its origin. Writes nothing; fetches only a source that the caller names. */
+async function planAdoptions(
+  skills: readonly AdoptableSkill[],
   found: DiscoverResult,
-  { from, signal }: { from?: string; signal?: AbortSignal } = {},
-): Promise<AdoptionPlan> {
+  { from, signal, runFetch = (fetch) => fetch(signal) }: Pick<AdoptSkillsOptions, "from" | "signal" | "runFetch">,
+  problems: RefusedSkill[],
+): Promise<readonly Adoption[]> {
   const adoptions: Adoption[] = [];
-  const problems: RefusedSkill[] = [];
   const { around } = found;
-  const plan = async (work?: string) => {
-    const address =
-      from === undefined ? undefined : parseSourceAddress(from, { cwd: around.workspace, home: around.home });
-    const options = { env: around.env, ...omitUndefined({ signal }) };
-    const supply = address && work !== undefined ? await fetchListing(address, work, options) : undefined;
-    for (const { skill, links } of skills) {
+  const plan = async (supply?: AdoptionSupply) => {
+    for (const one of skills) {
       try {
-        adoptions.push(await planAdoption(skill, links, found, supply && { ...supply, work: work ?? "" }));
+        adoptions.push(await planAdoption(one, found, supply));
       } catch (error) {
         if (!(error instanceof SkillError)) throw error;
-        problems.push({ name: skill.name, error });
+        problems.push({ name: one.skill.name, error });
       }
     }
   };
-  await (from === undefined ? plan() : withStagingFolder(around.skilletHome, plan));
-  return { adoptions: adoptions.sort((a, b) => compareText(a.name, b.name)), problems };
+  if (from === undefined) await plan();
+  else {
+    const address = parseSourceAddress(from, { cwd: around.workspace, home: around.home });
+    await withStagingFolder(around.skilletHome, (work) =>
+      runFetch(async (signal) => {
+        const listing = await fetchListing(address, work, { env: around.env, ...omitUndefined({ signal }) });
+        await plan({ ...listing, work });
+      }),
+    );
+  }
+  return adoptions.sort((a, b) => compareText(a.name, b.name));
 }
 
+/** The skills of the source that the caller named, and a private working folder. */
+type AdoptionSupply = FetchedListing & { work: string };
+
 async function planAdoption(
-  listed: Skill,
-  links: readonly string[],
+  { skill: listed, links }: AdoptableSkill,
   found: DiscoverResult,
-  supply: (FetchedListing & { work: string }) | undefined,
+  supply: AdoptionSupply | undefined,
 ): Promise<Adoption> {
   const { around } = found;
   const skill = withBody(listed, await listed.body()); // The user sees exactly what is recorded, even if the file changes meanwhile.
@@ -142,7 +155,13 @@ async function planAdoption(
   const isProject = skill.origin.scope === "workspace";
   const skillsDir = resolveAdoptedDir(dirname(folder), around, isProject);
   checkOwnership(skill, folder, around);
-  if (existsSync(join(folder, ".git"))) throw createRepositoryError(skill, folder, around);
+  if (existsSync(join(folder, ".git"))) {
+    const shown = formatDisplayPath(folder, around);
+    throw new SkillError("skill-repository", {
+      message: `Skill "${skill.name}" is itself a git repository (${shown}/.git), which every git command changes`,
+      fix: `let git manage it: git -C ${shown} pull, then skillet trust ${skill.name}; or remove .git and adopt it with --from`,
+    });
+  }
   const files = readFileTree(folder);
   checkFileKinds(skill, files);
   const tree = readTree(folder);
@@ -155,7 +174,6 @@ async function planAdoption(
   const base = origin?.base === "as-here" || origin?.base === undefined ? undefined : origin.base;
   const isAsCame = !origin || origin.base === "as-here" || (base && digestTree(base.files) === digest);
   const upstream = isAsCame ? undefined : { digest: digestTree(base?.files ?? {}), files: base?.files ?? {} };
-  const { name: title, description, manifest } = skill;
   return {
     name,
     skill,
@@ -172,14 +190,19 @@ async function planAdoption(
     ...omitUndefined({ foundIn: supply ? undefined : origin?.foundIn, base: isAsCame ? undefined : base }),
     copy,
     tree,
-    findings: scanSkill({ name: title, description, manifest, files: copy.files }),
+    findings: scanSkill({
+      name: skill.name,
+      description: skill.description,
+      manifest: skill.manifest,
+      files: copy.files,
+    }),
     links,
   };
 }
 
 /** Finds the skill in the named source. The commit is recorded only if its files are the same as here. */
 async function findOriginInSource(
-  supply: FetchedListing & { work: string },
+  supply: AdoptionSupply,
   name: string,
   { skillsDir, around, digest }: { skillsDir: SkillsDir; around: DiscoverResult["around"]; digest: string },
 ): Promise<FoundOrigin> {
@@ -271,10 +294,8 @@ const ODD_FILE_LABELS: Readonly<Record<string, string>> = {
  * Records adopted skills in the lock files of their folders, and that they are trusted. Throws a SkillError if one
  * changed since it was checked; nothing of its folder is recorded then.
  */
-export function applyAdoptions(
-  adoptions: readonly Adoption[],
-  { home, around, trust, grants, installs }: Pick<DiscoverResult, "home" | "around" | "trust" | "grants" | "installs">,
-): void {
+function applyAdoptions(adoptions: readonly Adoption[], found: DiscoverResult): void {
+  const { home, around, trust, grants, installs } = found;
   const known = new Set(listLocations(around).map(({ path }) => resolveRealPath(path)));
   for (const [skillsDir, group] of Map.groupBy(adoptions, ({ skillsDir }) => skillsDir.folder)) {
     // Values granted to this copy remain: it is the same skill, with another record of its origin.
@@ -311,38 +332,6 @@ function recordAdoptions(skillsDir: string, adoptions: readonly Adoption[], skil
   });
 }
 
-/**
- * Removes skills from the lock file of a folder and keeps their files. An empty lock file is removed if skillet did not
- * create the folder.
- */
-export function removeAdoptions(
-  { folder: skillsDir, isAdopted }: SkillsDir,
-  names: readonly string[],
-  skilletHome: string,
-): void {
-  withFileLock(getFolderLockPath(skillsDir), () => {
-    const skills = { ...readLockedSkills({ folder: skillsDir }) };
-    const gone = names.flatMap((name) => skills[name] ?? []);
-    for (const name of names) delete skills[name];
-    const isEmpty = Object.keys(skills).length === 0;
-    if (isAdopted && isEmpty) rmSync(join(skillsDir, LOCK_FILE), { force: true });
-    else if (gone.length > 0) replaceFile(join(skillsDir, LOCK_FILE), formatLock(skills), 0o644);
-    const needed = new Set(listEntryDigests(Object.values(skills)));
-    createBlobCache(skilletHome).release(
-      listEntryDigests(gone).filter((digest) => !needed.has(digest)),
-      skillsDir,
-    );
-  });
-}
-
-function createRepositoryError({ name }: Skill, folder: string, around: DiscoverResult["around"]): SkillError {
-  const shown = formatDisplayPath(folder, around);
-  return new SkillError("skill-repository", {
-    message: `Skill "${name}" is itself a git repository (${shown}/.git), which every git command changes`,
-    fix: `let git manage it: git -C ${shown} pull, then skillet trust ${name}; or remove .git and adopt it with --from`,
-  });
-}
-
 function createManagedError(name: string, reason: string, fix: string, ...commands: string[]): SkillError {
   const problem = { message: `Skill "${name}" ${reason}`, fix, ...(commands.length > 0 ? { commands } : {}) };
   return new SkillError("already-managed", problem);
@@ -353,4 +342,109 @@ function createChangedError({ name }: Skill): SkillError {
     message: `Skill "${name}" changed while it was checked, and was not adopted`,
     fix: "try again when no other program writes to it",
   });
+}
+
+type AdoptableSkill = Pick<Adoption, "skill" | "links">;
+
+/** Finds the skills that paths and names refer to. A symlink refers to its target folder, once. */
+function findAdoptable(
+  found: DiscoverResult,
+  { paths: wanted = [], cwd = found.around.workspace, isProject = false }: Omit<AdoptSkillsOptions, "approve">,
+  problems: RefusedSkill[],
+): readonly AdoptableSkill[] {
+  const { catalog, around } = found;
+  const chosen = new Map<string, { skill: Skill; links: string[] }>();
+  const all = [...catalog.skills, ...catalog.shadowed].filter(({ origin }) => origin.folder !== undefined);
+  const take = (skill: Skill, link?: string) => {
+    const { folder = "", file = "" } = skill.origin;
+    const one = chosen.get(folder) ?? { skill, links: [] };
+    const paths = [
+      link ?? dirname(file),
+      ...all.flatMap(({ origin }) => (origin.folder === folder ? dirname(origin.file ?? "") : [])),
+    ];
+    for (const path of paths) if (path !== folder && isLink(path) && !one.links.includes(path)) one.links.push(path);
+    chosen.set(folder, one);
+  };
+  if (wanted.length === 0) for (const skill of listUnmanaged(found, all, isProject)) take(skill);
+  for (const one of wanted) {
+    const path = resolve(cwd, one.replace(/^~(?=\/|$)/, around.home));
+    try {
+      const named = one.includes("/") ? undefined : catalog.find(one);
+      if (named && !existsSync(join(path, "SKILL.md"))) take(named);
+      else for (const [skill, link] of findSkillsAt(path, all, around)) take(skill, link);
+    } catch (error) {
+      if (!(error instanceof SkillError)) throw error;
+      problems.push({ name: one.includes("/") ? formatDisplayPath(path, around) : one, error });
+    }
+  }
+  return [...chosen.values()];
+}
+
+/** Lists the skills in the user's client folders, or in the workspace, that are in no lock file. */
+function listUnmanaged(found: DiscoverResult, all: readonly Skill[], isProject: boolean): Skill[] {
+  const { trust, around, installs } = found;
+  const asking = new Set(listLocations(around).flatMap(({ requiresTrust: asks, name }) => (asks ? name : [])));
+  return all.filter((skill) => {
+    const { scope, source, folder = "", parent, form } = skill.origin;
+    if (scope !== (isProject ? "workspace" : "user") || !asking.has(source)) return false;
+    if (parent !== undefined || form !== "folder" || findExportedOriginal(installs, folder) !== undefined) return false;
+    return trust.getLockState(skill).is === "unlocked" && !readLockEntry(folder);
+  });
+}
+
+function readLockEntry(folder: string): LockedSkill | undefined {
+  return readLockedSkills({ folder: dirname(folder) })[basename(folder)];
+}
+
+/** Finds the skill in a folder, or the skills in a folder of skills, each with the symlink that led to it. */
+function findSkillsAt(path: string, all: readonly Skill[], around: DiscoverResult["around"]): [Skill, string?][] {
+  const stats = statIfExists(path);
+  const shown = formatDisplayPath(path, around);
+  if (!stats) {
+    throw new SkillError("not-found", {
+      message: `Skill or folder ${shown} not found`,
+      fix: "list the skills that can be adopted",
+      commands: ["skillet adopt --dry-run"],
+    });
+  }
+  const folder = realpathSync(stats.isDirectory() ? path : dirname(path));
+  if (!stats.isDirectory() && basename(path) !== "SKILL.md") {
+    throw new SkillError("not-adoptable", {
+      message: `${shown} is a file, but a skill is adopted with its folder`,
+      fix: "move it to a folder with the skill's name, as SKILL.md",
+    });
+  }
+  if (!existsSync(join(folder, "SKILL.md"))) {
+    const isBelow = (own: string, file: string) =>
+      isInside(folder, own) || resolveRealPath(dirname(dirname(file))) === folder;
+    const inside = all.filter(
+      ({ origin: { folder: own = "", file = "", parent } }) => parent === undefined && own !== "" && isBelow(own, file),
+    );
+    if (inside.length === 0) {
+      throw new SkillError("not-adoptable", {
+        message: `${shown} has no SKILL.md, and contains no skill`,
+        fix: "name the folder of a skill; to see what is wrong with one",
+        commands: [`skillet check ${shown}`],
+      });
+    }
+    return inside.map((skill) => [skill]);
+  }
+  const known = all.find(({ origin }) => origin.folder === folder);
+  return [[known ?? readSkillAt(folder, around), ...(isLink(path) ? [path] : [])] as [Skill, string?]];
+}
+
+function readSkillAt(folder: string, around: DiscoverResult["around"]): Skill {
+  const read = readFolderSkill(folder, { scope: "user", source: formatDisplayPath(dirname(folder), around) });
+  if (read && "skill" in read) return read.skill;
+  const finding = read?.findings[0];
+  throw new SkillError("not-adoptable", {
+    message: `${formatDisplayPath(folder, around)} is not a skill: its SKILL.md ${finding?.message ?? "cannot be read"}`,
+    ...(finding?.fix === undefined
+      ? { fix: "run", commands: [`skillet check ${formatDisplayPath(folder, around)}`] }
+      : { fix: finding.fix }),
+  });
+}
+
+function isLink(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 }

@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type DiscoverOptions, resolveEnvironment } from "../config/discover.ts";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
@@ -6,7 +6,7 @@ import type { SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath, listLocations } from "../skill/source/locations.ts";
 import { applyFolderChange, type FolderChange, SkillInstallationError } from "../store/atomic-folder.ts";
 import { createAdoptedFolders } from "../store/copy-records.ts";
-import { createBlobCache, listEntryDigests } from "../store/lock-approval.ts";
+import { createBlobCache, getFolderLockPath, listEntryDigests } from "../store/lock-approval.ts";
 import {
   createFingerprintCache,
   diffLockedFolder,
@@ -26,7 +26,7 @@ import {
   parseLock,
   readFileTree,
 } from "../store/lock-file.ts";
-import { formatProcessOwner, readLiveOwner } from "../store/locked-file.ts";
+import { formatProcessOwner, readLiveOwner, replaceFile, withFileLock } from "../store/locked-file.ts";
 import { createOwnFolders } from "../store/own-folders.ts";
 import { removeFolderTree, statIfExists } from "../util/file-access.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
@@ -352,4 +352,28 @@ function removeStagingQuietly(folder: string): void {
   try {
     removeFolderTree(folder);
   } catch {} // The next run tries again.
+}
+
+/**
+ * Removes skills from the lock file of a folder and keeps their files. An empty lock file is removed if skillet did not
+ * create the folder.
+ */
+export function removeAdoptions(
+  { folder: skillsDir, isAdopted }: SkillsDir,
+  names: readonly string[],
+  skilletHome: string,
+): void {
+  withFileLock(getFolderLockPath(skillsDir), () => {
+    const skills = { ...readLockedSkills({ folder: skillsDir }) };
+    const gone = names.flatMap((name) => skills[name] ?? []);
+    for (const name of names) delete skills[name];
+    const isEmpty = Object.keys(skills).length === 0;
+    if (isAdopted && isEmpty) rmSync(join(skillsDir, LOCK_FILE), { force: true });
+    else if (gone.length > 0) replaceFile(join(skillsDir, LOCK_FILE), formatLock(skills), 0o644);
+    const needed = new Set(listEntryDigests(Object.values(skills)));
+    createBlobCache(skilletHome).release(
+      listEntryDigests(gone).filter((digest) => !needed.has(digest)),
+      skillsDir,
+    );
+  });
 }

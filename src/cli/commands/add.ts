@@ -1,7 +1,7 @@
 import { Option } from "commander";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { addSkills, type SourceChoice } from "../../remote/add.ts";
+import { addSkills, type RestoreResult, restoreSkills, type SourceChoice } from "../../remote/add.ts";
 import {
   createCandidateCheck,
   type RefusedSkill,
@@ -11,7 +11,6 @@ import {
 } from "../../remote/candidate.ts";
 import { fetchListing } from "../../remote/fetch-source.ts";
 import type { RunFetch } from "../../remote/remote-source.ts";
-import { type RestoreResult, restoreSkills } from "../../remote/restore.ts";
 import { type SkillsDir, withStagingFolder } from "../../remote/skills-dir.ts";
 import { parseSourceAddress } from "../../remote/source-address.ts";
 import { NATIVE_CLIENT_NAMES } from "../../skill/clients.ts";

@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { type Adoption, applyAdoptions, planAdoptions } from "../../remote/adopt.ts";
-import { findAdoptable } from "../../remote/adoptable-skills.ts";
+import { type Adoption, reviewAndAdopt } from "../../remote/adopt.ts";
+import type { RefusedSkill } from "../../remote/candidate.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { LOCAL_SOURCE, LOCK_FILE } from "../../store/lock-file.ts";
 import { formatCount } from "../../util/text.ts";
@@ -55,28 +55,29 @@ interface AdoptOptions {
 async function adoptFromDisk({ io, options, args }: CommandContext<AdoptOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
-  const adoptable = findAdoptable(found, args, { cwd: io.cwd, isProject: options.project ?? false });
-  const { from } = options;
+  const { from, project: isProject = false, dryRun: isDryRun = false } = options;
   return explainInterruption("nothing was adopted", async () => {
-    const planned =
-      from === undefined
-        ? await planAdoptions(adoptable.skills, found)
-        : await fetchWithProgress(io, from, (signal) => planAdoptions(adoptable.skills, found, { from, signal }));
-    const problems = [...adoptable.problems, ...planned.problems];
-    const { adoptions } = planned;
+    const problems: RefusedSkill[] = [];
     const out = createPrinter(options.json ? io.stderr : io.stdout, io.env);
-    const isAsking = io.ask !== undefined && !options.yes && !options.dryRun;
-    printSkillErrors(createPrinter(io.stderr, io.env), problems);
-    if (!options.json || isAsking) printAdoptions(out, adoptions, found);
-    const adopted = await approveAdoptions(adoptions, { io, options, found });
-    if (!options.dryRun) applyAdoptions(adopted, found);
+    const isAsking = io.ask !== undefined && !options.yes && !isDryRun;
+    const approve = (adoptions: readonly Adoption[]) => approveAdoptions(adoptions, { io, options, found });
+    const adopted = await reviewAndAdopt(found, {
+      ...{ paths: args, cwd: io.cwd, isProject, isDryRun, approve },
+      ...(from === undefined ? {} : { from, runFetch: (fetch) => fetchWithProgress(io, from, fetch) }),
+      onRefused: (name, error) => void problems.push({ name, error }),
+      async onPlan(adoptions) {
+        printSkillErrors(createPrinter(io.stderr, io.env), problems);
+        if (!options.json || isAsking) printAdoptions(out, adoptions, found);
+        if (isDryRun) await approve(adoptions);
+      },
+    });
     if (options.json) {
       printJson(io.stdout, {
-        isDryRun: options.dryRun ?? false,
+        isDryRun,
         adopted: adopted.map(toAdoptionJson),
         problems: problems.map(({ name, error }) => ({ name, ...error.problem })),
       });
-    } else printAdopted(out, adopted, { found, isDryRun: options.dryRun ?? false, isNone: problems.length === 0 });
+    } else printAdopted(out, adopted, { found, isDryRun, isNone: problems.length === 0 });
     return problems.length > 0 ? EXIT.findings : EXIT.fine;
   });
 }

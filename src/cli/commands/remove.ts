@@ -1,9 +1,7 @@
 import { join } from "node:path";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { removeAdoptions } from "../../remote/adopt.ts";
-import type { SkillsDir } from "../../remote/skills-dir.ts";
-import { applySkillsDirChanges, digestInstalled } from "../../remote/skills-dir.ts";
+import { applySkillsDirChanges, digestInstalled, removeAdoptions, type SkillsDir } from "../../remote/skills-dir.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { hasUnknownBase, type LockedSkill } from "../../store/lock-file.ts";
 import { quoteIfNeeded } from "../../util/text.ts";
