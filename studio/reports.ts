@@ -11,7 +11,7 @@ import type { toSafetyJson } from "../src/cli/commands/sandbox-views.ts";
 import type { countSkillTokens, toShowJson, toSkillFileJson } from "../src/cli/commands/show.ts";
 import type { toStatsJson } from "../src/cli/commands/stats.ts";
 import type { EvalReport } from "../src/eval/eval-report.ts";
-import type { ClientView } from "../src/remote/clients/client-views.ts";
+import type { ClientView } from "../src/remote/clients/native-clients.ts";
 
 export interface StudioReport {
   skillet: string;

@@ -26,7 +26,7 @@ const PHRASES: readonly (readonly [pattern: RegExp, write: string])[] = [
 ];
 
 /** Files whose words are data: patterns of the scanner, word lists, phrases that users type. */
-const DATA = /^src\/(?:scan\/|skill\/common-words|catalog\/list-intents)/;
+const DATA = /^src\/(?:scan\/|skill\/common-words)/;
 
 const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
   .map((path) => `src/${path.replaceAll("\\", "/")}`)

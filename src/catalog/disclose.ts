@@ -1,13 +1,13 @@
 import { isInvocableBy, type Skill } from "../skill/skill.ts";
 import { estimateTokens, formatCount } from "../util/text.ts";
 import { type Catalog, DISCLOSURE_DEFAULTS, type DisclosureMode } from "./catalog.ts";
-import { isListIntent } from "./list-intents.ts";
 import {
   type FittedListing,
   fitListing,
   fitPromptSection,
   formatAvailableLine,
   formatBullet,
+  isListIntent,
   isOfferedByDefault,
 } from "./listing.ts";
 import {

@@ -1,7 +1,7 @@
 /** Matching, ranking and listings. */
 export type { IsDenied, SkillDescriptor, SourceSummary } from "./catalog.ts";
-export { LIST_INTENT_PHRASES } from "./list-intents.ts";
 export type { PromptSectionOptions } from "./listing.ts";
+export { LIST_INTENT_PHRASES } from "./listing.ts";
 export { createEmbeddedMatcher, type EmbeddedMatcher, type EmbeddedMatches, type Embedder } from "./search/embedder.ts";
 export {
   createMatcher,

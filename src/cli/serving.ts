@@ -8,7 +8,7 @@ import type { Host } from "../config/host.ts";
 import { announceProcess, readConfigFingerprint } from "../config/live-settings.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { SkillEvent } from "../host/events.ts";
-import { findNamesListedByClient } from "../remote/clients/client-views.ts";
+import { findNamesListedByClient } from "../remote/clients/native-clients.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Watcher } from "../skill/source/watch-folders.ts";
 import { SERVER_TOKENS_FILE } from "../store/server-tokens.ts";

@@ -54,7 +54,7 @@ export function createStudioRoutes(context: StudioContext): StudioRoute[] {
     read("/api/skills/:name", showSkillDetails),
     read("/api/skills/:name/files/:index", showSkillFile),
     read("/api/clients", async (found) => {
-      const { listClientViews } = await import("../remote/clients/client-views.ts");
+      const { listClientViews } = await import("../remote/clients/native-clients.ts");
       return { clients: listClientViews(found) };
     }),
     read("/api/explain", explainQuery),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ListingClient } from "../../src/catalog/client-listings.ts";
-import { findNamesListedByClient } from "../../src/remote/clients/client-views.ts";
+import { findNamesListedByClient } from "../../src/remote/clients/native-clients.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import { connectTo, ERAS, type Era, servingOf } from "../support/mcp-client.ts";

@@ -1,8 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { loadCatalog } from "../../src/catalog/catalog.ts";
 import { type DiscloseOptions, disclose, TIERS } from "../../src/catalog/disclose.ts";
-import { isListIntent, LIST_INTENT_PHRASES } from "../../src/catalog/list-intents.ts";
-import { formatPromptListing, formatPromptSection } from "../../src/catalog/listing.ts";
+import {
+  formatPromptListing,
+  formatPromptSection,
+  isListIntent,
+  LIST_INTENT_PHRASES,
+} from "../../src/catalog/listing.ts";
 import { getMatcher } from "../../src/catalog/search/matcher.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { estimateTokens } from "../../src/util/text.ts";

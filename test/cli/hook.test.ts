@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { PROMPT_HOOK_CLIENTS } from "../../src/cli/commands/hook.ts";
-import { HOOK_FORMATS } from "../../src/remote/clients/prompt-hooks.ts";
+import { HOOK_FORMATS } from "../../src/remote/clients/prompt-hook-config.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 

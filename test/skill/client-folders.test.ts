@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { disclose } from "../../src/catalog/disclose.ts";
 import { isOfferedByDefault } from "../../src/catalog/listing.ts";
 import { discover } from "../../src/config/discover.ts";
-import { listClientViews } from "../../src/remote/clients/client-views.ts";
+import { listClientViews } from "../../src/remote/clients/native-clients.ts";
 import { CLIENT_IDS, getSkillClient, resolveUserFolder } from "../../src/skill/source/locations.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 

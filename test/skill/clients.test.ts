@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { SENSITIVE_PATHS } from "../../src/agent/workspace/sensitive-paths.ts";
 import { CLIENT_LISTINGS } from "../../src/catalog/client-listings.ts";
-import { HOOK_FORMATS } from "../../src/remote/clients/prompt-hooks.ts";
+import { HOOK_FORMATS } from "../../src/remote/clients/prompt-hook-config.ts";
 import { CLIENTS, MCP_CLIENT_NAMES } from "../../src/skill/clients.ts";
 import { SKILL_CLIENTS } from "../../src/skill/source/locations.ts";
 

@@ -3,7 +3,7 @@ import { createSharedCatalog } from "../../agent/session/session-disclosure.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
 import { discover } from "../../config/discover.ts";
 import type { HostOptions } from "../../config/host.ts";
-import { adviseClient, HOOK_FORMATS, type HookAdvice, readHookInput } from "../../remote/clients/prompt-hooks.ts";
+import { adviseClient, HOOK_FORMATS, type HookAdvice, readHookInput } from "../../remote/clients/prompt-hook-config.ts";
 import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 
 export type { ClaudeOptions, ClaudeResult, ClaudeSdk, IsolationOptions, SdkMessage } from "./claude-sdk.ts";

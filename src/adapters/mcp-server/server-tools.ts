@@ -4,7 +4,12 @@ import type { Session } from "../../agent/session/session.ts";
 import { createSkillListResult, type SkillList } from "../../agent/session/session-disclosure.ts";
 import { createListTool, createSkillTool as tool } from "../../agent/tools/skill-tools.ts";
 import { formatProblem, type Problem } from "../../errors/problem.ts";
-import { createHookAnswer, HOOK_FORMATS, type HookFormat, readHookInput } from "../../remote/clients/prompt-hooks.ts";
+import {
+  createHookAnswer,
+  HOOK_FORMATS,
+  type HookFormat,
+  readHookInput,
+} from "../../remote/clients/prompt-hook-config.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";

@@ -48,7 +48,7 @@ async function respondInConversation({ task, messages, tools }: ModelRequest): P
   const [, called, rest = ""] = /^\s*\/([a-z0-9][\w-]*(?:@[\w-]+)?)(?:\s+([\s\S]*))?$/i.exec(task.message) ?? [];
   if (called !== undefined && has("use_skill")) return createUseCall(called, rest, results.length);
   if (last?.tool === "search_skills") return chooseSkill(last, task.message, has);
-  const { isListIntent } = await import("../../catalog/list-intents.ts"); // Loads the search, which following a skill does not need.
+  const { isListIntent } = await import("../../catalog/listing.ts"); // Loads the search, which following a skill does not need.
   if (isListIntent(task.message) && has("list_skills")) return createCallReply("list_skills", {}, results.length);
   if (has("search_skills"))
     return createCallReply("search_skills", { query: task.message, limit: MAX_SUGGESTIONS }, results.length);

@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { type Catalog, filterCatalog } from "../../catalog/catalog.ts";
-import { isListIntent } from "../../catalog/list-intents.ts";
-import { formatBullet, isOfferedByDefault } from "../../catalog/listing.ts";
+import { formatBullet, isListIntent, isOfferedByDefault } from "../../catalog/listing.ts";
 import {
   getMatcher,
   isSelectedMatch,

@@ -8,7 +8,6 @@ import {
   createConnectionStore,
   removeCreatedFolders,
 } from "../../remote/clients/apply-connection.ts";
-import { findNamesListedByClient } from "../../remote/clients/client-views.ts";
 import {
   type ClientConfigEntry,
   type ConfigScope,
@@ -18,6 +17,7 @@ import {
   type McpClient,
   type McpServerTarget,
 } from "../../remote/clients/mcp-clients.ts";
+import { findNamesListedByClient } from "../../remote/clients/native-clients.ts";
 import {
   type ConfigFileChange,
   type ConnectionTarget,

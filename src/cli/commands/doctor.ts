@@ -5,7 +5,7 @@ import type { ModelAlias } from "../../agent/models/resolve-model.ts";
 import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import { type DiscoverResult, findUndeclaredSettings } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { listClientViews } from "../../remote/clients/client-views.ts";
+import { listClientViews } from "../../remote/clients/native-clients.ts";
 import { applyNodePackages, planNodePackages } from "../../sandbox/host-tools.ts";
 import { findUvPrograms } from "../../sandbox/uv.ts";
 import { formatDisplayPath, formatHomePath, type Location } from "../../skill/source/locations.ts";

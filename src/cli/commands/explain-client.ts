@@ -6,8 +6,8 @@ import {
   simulateClientListing,
 } from "../../catalog/client-listings.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { findNamesListedByClient, listClientSkills, toClientSkillText } from "../../remote/clients/client-views.ts";
-import { adviseClient, HOOK_FORMATS } from "../../remote/clients/prompt-hooks.ts";
+import { findNamesListedByClient, listClientSkills, toClientSkillText } from "../../remote/clients/native-clients.ts";
+import { adviseClient, HOOK_FORMATS } from "../../remote/clients/prompt-hook-config.ts";
 import { estimateTokens, formatCount, formatNumber, truncateLine } from "../../util/text.ts";
 import { type CommandIo, createPrinter, printJson, printTextExcerpt } from "../output.ts";
 import { LOAD_INSTRUCTION } from "./hook.ts";

@@ -12,7 +12,7 @@ import {
   type HookFormat,
   type HookInput,
   readHookInput,
-} from "../../remote/clients/prompt-hooks.ts";
+} from "../../remote/clients/prompt-hook-config.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import {
   type CommandContext,

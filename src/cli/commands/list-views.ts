@@ -1,7 +1,7 @@
 import { enabledPolicy, findUnavailability } from "../../agent/policy/skill-policies.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
 import { type CatalogChange, watchCatalog } from "../../config/live-settings.ts";
-import { listClientViews } from "../../remote/clients/client-views.ts";
+import { listClientViews } from "../../remote/clients/native-clients.ts";
 import { listUnlocked, needsTrust, type VerifyResult, verifySkill } from "../../remote/skills-dir.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../../skill/source/locations.ts";
