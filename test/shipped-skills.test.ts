@@ -37,6 +37,9 @@ const PINS: Record<string, Record<string, string>> = {
   "log-triage": {
     "1.0.0": "sha256:15883fb41c79fbd781f4b3132cfd8c98e073fde40ae0edfe4fa2875a90cf40ac",
   },
+  ports: {
+    "1.0.0": "sha256:c14f912f597791fa1b243e11e7092f00c35a69cc4cbf6f20a81c0b3626a6833d",
+  },
   "repo-health": {
     "1.0.0": "sha256:0d673b08bcc93a1f820b8022272b83f4eab3f7b9e3d44d33e341a948515fdba3",
   },

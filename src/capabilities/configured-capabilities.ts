@@ -314,6 +314,15 @@ const PROVIDER_PRESETS: Readonly<Record<string, ProviderPreset>> = {
     },
     steps: ["sign in: skillet auth login github"],
   },
+  ports: {
+    skill: "ports",
+    settings: {},
+    open: async () => {
+      const { createPortsProvider } = await import("./ports-provider.ts");
+      return createPortsProvider();
+    },
+    steps: [],
+  },
 };
 
 /** Returns the preset of a namespace, if there is one. */

@@ -93,7 +93,7 @@ describe("the package", () => {
     expect(result).toMatchObject({
       status: 0,
       stdout:
-        "code-review,dependency-audit,github,gog,host-report,log-triage,mine,repo-health,research,skillmaker,summarize,tables\n",
+        "code-review,dependency-audit,github,gog,host-report,log-triage,mine,ports,repo-health,research,skillmaker,summarize,tables\n",
     });
     expect(existsSync(join(folder, "node_modules/skillet/dist/types/index.d.ts"))).toBe(true);
   });

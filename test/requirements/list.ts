@@ -286,6 +286,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "Loading, unloading or activating a skill in the embedding program changes the tools of connected MCP clients at once, with a notification.",
   "P-28": "Name mapping, schema normalization and result envelope are exported pure functions.",
   "P-29": "A toolset built with `live: false` builds its cache once.",
+  "P-30":
+    "The shipped skill `ports` needs no account and no model: it reads without approval, and each change needs one and is logged.",
   "T-17": "`docs/specs.md` names the counterpart of every class and function of the five documents.",
   "N-30": "Skills, refs, sections and events are frozen at run time.",
   "N-31": "A session outlives an evaluation: expansions and messages carry over.",
