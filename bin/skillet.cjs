@@ -19,8 +19,9 @@ else if (process.argv.length === 3 && (argument === "--version" || argument === 
 // Lets Node keep compiled code in a folder of the user. Without one, a start only takes longer.
 function keepCompiledCode() {
   try {
-    const home = process.env.SKILLET_HOME || path.join(process.env.HOME || require("os").homedir(), ".skillet");
-    const folder = path.resolve(home, "cache", "compiled");
+    // As `getUserHome`: with an empty or relative HOME, the folder would be one of the workspace.
+    const user = path.isAbsolute(process.env.HOME || "") ? process.env.HOME : require("os").userInfo().homedir;
+    const folder = path.resolve(process.env.SKILLET_HOME || path.join(user, ".skillet"), "cache", "compiled");
     if (isPrivate(folder)) require("module").enableCompileCache(folder);
   } catch (_error) {
     // Nothing can be written there.

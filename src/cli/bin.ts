@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, type Stats, statSync, writeSync } from "node:fs";
 import type { ReadStream } from "node:tty";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
-import { exitAfterThreads } from "../util/system.ts";
+import { exitAfterThreads, getCurrentFolder } from "../util/system.ts";
 import { main } from "./main.ts";
 import {
   type CommandIo,
@@ -23,7 +23,7 @@ export function run(): void {
     stdout: createOutputStream(1),
     stderr: createOutputStream(2),
     env: process.env,
-    cwd: process.cwd(),
+    cwd: getCurrentFolder(process.env),
     ...(isTerminal(0) ? (isTerminal(2) ? { ask: askHere, askHidden, dialogue } : {}) : createPipedInput()),
     ...(isTerminal(0) || isTerminal(1) ? {} : { protocol: openProtocolStreams }),
     interrupted: waitForInterrupt,

@@ -88,11 +88,16 @@ export function resolveCommandEnvironment(io: CommandIo, options: CommonOptions)
 function resolveWorkspace(io: CommandIo, options: CommonOptions): string {
   const given = options.workspace ?? io.env["AGENT_WORKSPACE_ROOT"];
   const workspace = resolve(io.cwd, given || ".");
-  if (given && !existsSync(workspace)) {
-    const fix = options.workspace === undefined ? "fix or unset AGENT_WORKSPACE_ROOT" : "check --workspace";
-    throw new SkillError("workspace-missing", { message: `The workspace ${workspace} does not exist`, fix });
+  if (!existsSync(workspace)) {
+    const message = `The workspace ${workspace} does not exist`;
+    throw new SkillError("workspace-missing", { message, fix: getWorkspaceFix(options, given) });
   }
   return workspace;
+}
+
+function getWorkspaceFix(options: CommonOptions, given: string | undefined): string {
+  if (options.workspace !== undefined) return "check --workspace";
+  return given ? "fix or unset AGENT_WORKSPACE_ROOT" : "change to an existing folder";
 }
 
 /** Formats a folder for display. */

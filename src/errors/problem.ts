@@ -19,6 +19,8 @@ interface ErrorDetails extends Partial<Pick<Problem, "fix" | "commands" | "data"
 
 /** The base class of all errors: a code to branch on, a message to read, a fix to try. */
 export class SkillError extends Error implements Problem {
+  // Written out, as in every subclass that programs see: the published build shortens the names of classes.
+  override readonly name: string = "SkillError";
   readonly code: ErrorCode;
   readonly fix: string;
   declare readonly commands?: readonly string[];
@@ -26,7 +28,6 @@ export class SkillError extends Error implements Problem {
 
   constructor(code: ErrorCode, { message, fix = "", cause, commands, data }: ErrorDetails) {
     super(message, cause === undefined ? undefined : { cause });
-    this.name = new.target.name;
     this.code = code;
     this.fix = fix;
     if (commands !== undefined) this.commands = commands;
@@ -58,7 +59,9 @@ export function formatProblem(problem: Pick<Problem, "message" | "fix" | "comman
 }
 
 /** The error of a skill, section or prompt that is defined in code and is invalid. */
-export class PromptValidationError extends SkillError {}
+export class PromptValidationError extends SkillError {
+  override readonly name = "PromptValidationError";
+}
 
 /** Returns the system code of an error (`ENOENT`), or the empty string. */
 export function getErrnoCode(error: unknown): string {

@@ -351,6 +351,7 @@ interface InstallationErrorDetails {
 
 /** A skill could not be installed or removed. The folder is unchanged, also for all other skills of the same change. */
 export class SkillInstallationError extends SkillError {
+  override readonly name = "SkillInstallationError";
   readonly skillName: string;
   readonly skillsDir: string;
   readonly source: "inline" | "ref";

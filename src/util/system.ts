@@ -1,6 +1,6 @@
 import { readFileSync, realpathSync, statSync } from "node:fs";
-import { homedir } from "node:os";
-import { dirname, join } from "node:path";
+import { userInfo } from "node:os";
+import { dirname, isAbsolute, join } from "node:path";
 
 const SYSTEM_FOLDERS = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
 
@@ -96,13 +96,26 @@ export function openOnDesktop(path: string, env: EnvironmentVariables): boolean 
 
 type EnvironmentVariables = Readonly<Record<string, string | undefined>>;
 
-/** Returns the user's home folder, or a path that does not exist for a user that the system does not know. */
+/**
+ * Returns the user's home folder, or a path that does not exist for a user that the system does not know. An empty or relative HOME
+ * is ignored: the workspace could then be the home, and grant trust to itself.
+ */
 export function getUserHome(env: EnvironmentVariables): string {
-  if (env["HOME"]) return env["HOME"];
+  const home = [env["HOME"], process.env["HOME"]].find((path) => path !== undefined && isAbsolute(path));
+  if (home !== undefined) return home;
   try {
-    return homedir();
+    return userInfo().homedir;
   } catch {
     return "/nonexistent";
+  }
+}
+
+/** Returns the current folder, or its former path if it was removed: the command then reports a workspace that does not exist. */
+export function getCurrentFolder(env: EnvironmentVariables): string {
+  try {
+    return process.cwd();
+  } catch {
+    return env["PWD"] || "/nonexistent";
   }
 }
 

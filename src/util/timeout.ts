@@ -23,6 +23,7 @@ export function startPausableTimer(ms: number, onTime: () => void, waited: () =>
 
 /** The abort reason of a time limit: that of the run itself, or of an outer run. */
 export class TimeLimitError extends SkillError {
+  override readonly name = "TimeLimitError";
   readonly seconds: number;
 
   constructor(seconds: number) {

@@ -98,6 +98,48 @@ describe("the package", () => {
     expect(existsSync(join(folder, "node_modules/skillet/dist/types/index.d.ts"))).toBe(true);
   });
 
+  it("names its errors by their classes, though the names in its code are shortened", () => {
+    const script = `
+      import { defineSkill, SkillError } from "skillet";
+      import { skillRef } from "skillet/prompts";
+      for (const cause of [() => defineSkill({ name: "Two words" }), () => skillRef("missing"), () => { throw new SkillError("usage", { message: "" }); }])
+        try { cause(); } catch (error) { console.log(error.name, error instanceof SkillError); }`;
+    const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
+      cwd: folder,
+      encoding: "utf8",
+      env: environment(),
+    });
+    expect(stdout).toBe("PromptValidationError true\nSkillRefError true\nSkillError true\n");
+  });
+
+  it.each(["", "."])('[Q-04][Q-26] takes no settings and no cache from the workspace with HOME="%s"', (home) => {
+    const workspace = join(folder, "planted");
+    writeFiles(workspace, { ".skillet/config.toml": '[models.default]\nprovider = "openai"\nmodel = "planted"\n' });
+    const { stdout } = spawnSync("../node_modules/.bin/skillet", ["config", "--json"], {
+      cwd: workspace,
+      encoding: "utf8",
+      env: { ...environment(), HOME: home },
+    });
+    expect(JSON.parse(stdout).files[0].file).not.toContain(workspace);
+    expect(JSON.parse(stdout).set).not.toContainEqual(expect.objectContaining({ value: "planted", from: "user" }));
+    expect(readdirSync(join(workspace, ".skillet"))).toEqual(["config.toml"]);
+  });
+
+  it("names a current folder that was removed, in text and in JSON", () => {
+    const list = (option: string) => {
+      const command = `mkdir gone && cd gone && rmdir ../gone && "$PROGRAM" list ${option}`;
+      const env = { ...environment(), PROGRAM: join(folder, "node_modules/.bin/skillet") };
+      return spawnSync("sh", ["-c", command], { cwd: folder, encoding: "utf8", env });
+    };
+    const message = `The workspace ${join(folder, "gone")} does not exist`;
+    expect(list("")).toMatchObject({
+      status: 2,
+      stdout: "",
+      stderr: `✗ ${message}  [workspace-missing]\n  change to an existing folder\n`,
+    });
+    expect(JSON.parse(list("--json").stdout)).toMatchObject({ error: { code: "workspace-missing", message } });
+  });
+
   it("loses nothing of a long list through a pipe, and ends quietly when the reader has enough", () => {
     writeFiles(
       folder,

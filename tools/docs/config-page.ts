@@ -63,7 +63,8 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
   [["NO_COLOR", "FORCE_COLOR"], "no color, or color also without a terminal"],
   [["TERM"], "`dumb`: no color, and no line is rewritten"],
   [["GITHUB_WORKSPACE"], "set by GitHub Actions: paths in reports are relative to it, if it contains the workspace"],
-  [["HOME"], "your home folder"],
+  [["HOME"], "your home folder; one that is empty or relative is ignored"],
+  [["PWD"], "the current folder in messages, if it was removed"],
   [["TMPDIR"], "where sockets and short-lived files are made"],
   [
     ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME", "APPDATA"],

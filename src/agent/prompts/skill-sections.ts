@@ -292,6 +292,7 @@ export type RefReason = "not_found" | "not_directory" | "missing_skill_md" | "in
 
 /** Thrown for a reference that does not lead to a skill. */
 export class SkillRefError extends SkillError {
+  override readonly name = "SkillRefError";
   readonly path: string;
   readonly reason: RefReason;
   readonly details: string | undefined;
