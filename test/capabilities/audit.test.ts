@@ -12,7 +12,7 @@ import { countSteps } from "../support/steps.ts";
 
 const entry: AuditEntry = { run: "r_1", skill: "notes", source: "user", method: "invoke", outcome: "ok" };
 
-/** A log of five lines, and what its file says. */
+/** A log of five lines, and the text of its file. */
 async function logOfFive() {
   const home = temporaryFolder();
   const audit = createAuditLog(home);
@@ -23,7 +23,7 @@ async function logOfFive() {
 }
 
 describe("the audit log", () => {
-  it("writes lines that are tied to each other, for the user alone", async () => {
+  it("writes lines that are chained to each other, for the user alone", async () => {
     const { home, audit, lines } = await logOfFive();
     const parsed = lines().map((line) => JSON.parse(line));
     expect(parsed.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5]);
@@ -38,7 +38,7 @@ describe("the audit log", () => {
     expect(await readAll(audit.read())).toEqual(parsed);
   });
 
-  it("is whole when nothing was ever asked, and makes nothing to say so", async () => {
+  it("is valid when it is empty, and creates no file for that", async () => {
     const home = join(temporaryFolder(), "none");
     expect(await createAuditLog(home).verify()).toEqual({ isWhole: true, lines: 0, head: "0".repeat(64) });
     expect(await readAll(createAuditLog(home).read())).toEqual([]);
@@ -92,7 +92,7 @@ describe("the audit log", () => {
     });
   });
 
-  it("finds that the log or its head is gone", async () => {
+  it("finds that the log or its head is missing", async () => {
     const { home, audit } = await logOfFive();
     const head = readFileSync(join(home, "audit.head"));
     rmSync(join(home, "audit.head"));
@@ -113,20 +113,17 @@ describe("the audit log", () => {
   it.each<[string, (lines: string[]) => string[], RegExp]>([
     ["cut its end off", (lines) => lines.slice(0, 3), /line 4 is number 6 .*: 2 lines before it were removed/],
     ["removed it", () => [], /line 1 is number 6/],
-  ])(
-    "still finds that somebody %s when lines came after it, of this process and of another",
-    async (_, change, message) => {
-      for (const isOther of [false, true]) {
-        const { home, audit, lines } = await logOfFive();
-        const kept = change(lines());
-        writeFileSync(audit.file, kept.map((line) => `${line}\n`).join(""));
-        await (isOther ? createAuditLog(home) : audit).add(entry);
-        expect(await audit.verify()).toMatchObject({ isWhole: false, message: expect.stringMatching(message) });
-      }
-    },
-  );
+  ])("still finds that it was %s when lines were added, by this process and by another", async (_, change, message) => {
+    for (const isOther of [false, true]) {
+      const { home, audit, lines } = await logOfFive();
+      const kept = change(lines());
+      writeFileSync(audit.file, kept.map((line) => `${line}\n`).join(""));
+      await (isOther ? createAuditLog(home) : audit).add(entry);
+      expect(await audit.verify()).toMatchObject({ isWhole: false, message: expect.stringMatching(message) });
+    }
+  });
 
-  it("tells a line whose writer was stopped from one that was tampered with", async () => {
+  it("distinguishes a line whose writer was killed from one that was tampered with", async () => {
     const { home, audit, lines } = await logOfFive();
     const [torn = ""] = lines();
     appendFileSync(audit.file, torn.slice(0, 40));
@@ -139,7 +136,7 @@ describe("the audit log", () => {
   });
 
   it.each([{}, { account: "ada" }, { approval: "apr_1" }])(
-    "knows such a line, whatever it begins with: %j",
+    "recognizes such a line with any beginning: %j",
     async (more) => {
       const audit = createAuditLog(temporaryFolder());
       await audit.add({ ...entry, ...more });
@@ -148,7 +145,7 @@ describe("the audit log", () => {
     },
   );
 
-  it("does not take a last line that was cut in half for one whose writer was stopped", async () => {
+  it("does not mistake a last line that was cut in half for one whose writer was killed", async () => {
     const { audit } = await logOfFive();
     writeFileSync(audit.file, readFileSync(audit.file, "utf8").slice(0, -50));
     expect(await audit.verify()).toMatchObject({
@@ -157,7 +154,7 @@ describe("the audit log", () => {
     });
   });
 
-  it("goes on after a writer that was killed between the line and the head", async () => {
+  it("continues after a writer that was killed between the line and the head", async () => {
     const { home, audit } = await logOfFive();
     const head = readFileSync(join(home, "audit.head"));
     await audit.add(entry);
@@ -172,7 +169,7 @@ describe("the audit log", () => {
     });
   });
 
-  it("[Q-23] keeps each entry on one line of plain characters, short, and without what is no part of it", async () => {
+  it("[Q-23] keeps each entry on one short line of visible characters, without foreign text", async () => {
     const home = temporaryFolder();
     const audit = createAuditLog(home);
     const bad = `a\nb\r\u2028\x1b[2J\x7f\u009b\u202e${"x".repeat(1000)}`;
@@ -188,7 +185,7 @@ describe("the audit log", () => {
     expect(await audit.verify()).toMatchObject({ isWhole: true, lines: 1 });
   });
 
-  it("takes lines of several processes at once and loses none", async () => {
+  it("accepts lines of several concurrent processes and loses none", async () => {
     const home = temporaryFolder();
     const program = `const { createAuditLog } = await import(${JSON.stringify(moduleOf("capabilities/audit-log"))});
       const audit = createAuditLog(process.argv[1]);
@@ -212,14 +209,14 @@ describe("the audit log", () => {
     }
   });
 
-  it("throws when a line cannot be written, so that nothing is done without one", async () => {
+  it("throws when a line cannot be written, so that nothing happens without one", async () => {
     const home = temporaryFolder({ "audit.jsonl/x": "" });
     await expect(async () => await createAuditLog(home).add(entry)).rejects.toThrow(
       expect.objectContaining({ code: "audit-unwritable" }),
     );
   });
 
-  it("is for the user alone again when it was opened to others", async () => {
+  it("is private to the user again after its mode was opened to others", async () => {
     const { audit } = await logOfFive();
     chmodSync(audit.file, 0o644);
     await audit.add(entry);

@@ -20,7 +20,7 @@ const url = "https://id.example.com/authorize?client_id=skillet&state=s-123&code
 const credential: Credential = { account: "ada@example.com", secret: { access_token: "at-0123456789" } };
 const code = (name: string) => expect.objectContaining({ code: name });
 
-/** A provider of the test's own, with a clock that the test moves. */
+/** The test's own provider, with a clock that the test moves. */
 function scene(own: Partial<ProviderAuth> = {}, begun: Partial<AuthChallenge> = {}) {
   const seen: { begun: number; polled: number; completed: AuthCompletion[] } = { begun: 0, polled: 0, completed: [] };
   const provider: CapabilityProvider = {
@@ -67,7 +67,7 @@ const device = (poll: ProviderAuth["poll"], more: Partial<AuthChallenge> = {}) =
   scene({ ...(poll ? { poll } : {}) }, { kind: "device", userCode: "ABCD-EFGH", intervalSeconds: 5, ...more });
 
 describe("a sign-in", () => {
-  it("[S-24] puts what it comes to into the vault, and tells no one of it", async () => {
+  it("[S-24] stores its credential in the vault, and reveals it to no caller", async () => {
     const { auth, begin, vault, seen, audit, home } = scene();
     const begun = await begin();
     expect(begun).toEqual({
@@ -94,7 +94,7 @@ describe("a sign-in", () => {
     expect(readFileSync(`${home}/audit.jsonl`, "utf8")).not.toMatch(/c-1|very-secret|at-0123/);
   });
 
-  it("[Q-20] is for the place that it was begun at: elsewhere another one is begun, and nothing brought there", async () => {
+  it("[Q-20] belongs to its provider's origin: another origin starts another sign-in, and gets no data", async () => {
     const { auth, provider, request, vault, seen, now } = scene();
     const at = (origin: string) => ({ ...provider, origin });
     const authAt = (origin: string) => createSignInFlows({ vault, findProvider: () => at(origin), now });
@@ -112,7 +112,7 @@ describe("a sign-in", () => {
     expect(await vault.list()).toMatchObject([{ account: "ada@example.com", origin: "https://one.example" }]);
   });
 
-  it("[Q-20] holds once", async () => {
+  it("[Q-20] works once", async () => {
     const { auth, begin, seen } = scene();
     const { flow } = await begin();
     const both = await Promise.allSettled([auth.complete(flow, "c-1", "ada"), auth.complete(flow, "c-1", "ada")]);
@@ -122,7 +122,7 @@ describe("a sign-in", () => {
     expect((await begin()).flow).not.toBe(flow);
   });
 
-  it("[Q-20] is for another user, or where its provider is not known, one that there is not", async () => {
+  it("[Q-20] is unknown to another user, or without its provider", async () => {
     const { auth, begin, vault, seen, now } = scene();
     const { flow } = await begin();
     const elsewhere = createSignInFlows({ vault, findProvider: () => undefined, now });
@@ -144,7 +144,7 @@ describe("a sign-in", () => {
     expect(seen.completed).toHaveLength(1);
   });
 
-  it("is gone on with while it is under way, for the same user and the same thing", async () => {
+  it("is continued while it is pending, for the same user and purpose", async () => {
     const { auth, begin, provider, request, seen, pass } = scene();
     const [first, second] = await Promise.all([begin(), begin()]);
     expect(second).toEqual(first);
@@ -163,7 +163,7 @@ describe("a sign-in", () => {
     expect((await begin()).expires_in_seconds).toBe(3600);
   });
 
-  it("is refused when what was pasted belongs to another", async () => {
+  it("is refused when the pasted text belongs to another", async () => {
     const { auth, begin, seen } = scene();
     const { flow } = await begin();
     await expect(auth.complete(flow, "https://x.example/?code=c&state=other", "ada")).rejects.toThrow(
@@ -177,14 +177,14 @@ describe("a sign-in", () => {
     await expect(other.complete(byUrl.flow, "c#other", "ada")).rejects.toThrow(code("state-mismatch"));
   });
 
-  it("[Q-20] takes a state back that has escapes of its own in it", async () => {
+  it("[Q-20] accepts a returned state with its own escapes", async () => {
     const { auth, begin } = scene({}, { state: { state: "to=%2Finbox&n=1" } });
     const { flow } = await begin();
     const pasted = `https://x.example/?code=c&state=${encodeURIComponent("to=%2Finbox&n=1")}`;
     expect(await auth.complete(flow, pasted, "ada")).toMatchObject({ status: "signed-in" });
   });
 
-  it("is over when the other side said no, and says what it said on one line", async () => {
+  it("ends when the other side refuses, and reports the reason on one line", async () => {
     const { auth, begin, seen } = scene();
     const { flow } = await begin();
     const pasted = "https://x.example/?error=access_denied&error_description=The+user%0Asaid+no&state=s-123";
@@ -195,7 +195,7 @@ describe("a sign-in", () => {
     expect(seen.completed).toHaveLength(0);
   });
 
-  it("can be tried again when what was pasted was wrong, and shows nothing of it", async () => {
+  it("can be tried again when the pasted text was wrong, and shows nothing of it", async () => {
     let tries = 0;
     const { auth, begin } = scene({
       async complete({ callback, state }) {
@@ -212,14 +212,14 @@ describe("a sign-in", () => {
     expect(await auth.complete(flow, "right-token", "ada")).toMatchObject({ status: "signed-in" });
   });
 
-  it("is over when its provider fails, and what is thrown there is no code of ours", async () => {
+  it("ends when its provider fails, whose exceptions cannot use skillet's codes", async () => {
     const { auth, begin } = scene({ complete: () => Promise.reject(new Error("boom")) });
     const { flow } = await begin();
     await expect(auth.complete(flow, "c-1", "ada")).rejects.toThrow(code("provider-failed"));
     await expect(auth.complete(flow, "c-1", "ada")).rejects.toThrow(code("flow-used"));
   });
 
-  it("is asked about no more often than the provider wants, until it is done", async () => {
+  it("is polled no more often than the provider wants, until it is done", async () => {
     const answers: (Credential | undefined)[] = [undefined, credential];
     let polled = 0;
     const { auth, begin, pass, vault } = device(async () => answers[polled++]);
@@ -240,7 +240,7 @@ describe("a sign-in", () => {
   it.each([
     ["denied", "flow-used"],
     ["unavailable", "unavailable"],
-  ] as const)("is over or not after a poll that ends with %s", async (said, then) => {
+  ] as const)("has ended or not after a poll that ends with %s", async (said, then) => {
     const { auth, begin, pass } = device(() => Promise.reject(new SkillError(said, { message: "no" })));
     const { flow } = await begin();
     await expect(auth.poll(flow, "ada")).rejects.toThrow(code(said));
@@ -248,7 +248,7 @@ describe("a sign-in", () => {
     await expect(auth.poll(flow, "ada")).rejects.toThrow(code(then));
   });
 
-  it("is not polled where it does not end by itself, and not begun where nobody signs in", async () => {
+  it("is not polled if it cannot end by itself, and not started without a sign-in", async () => {
     const { auth, begin, provider, request } = scene();
     const { flow } = await begin();
     await expect(auth.poll(flow, "ada")).rejects.toThrow(code("auth-unsupported"));
@@ -256,7 +256,7 @@ describe("a sign-in", () => {
     await expect(auth.begin(without, request, "ada")).rejects.toThrow(code("auth-unsupported"));
   });
 
-  it.each(["link", "paste"] as const)("of kind %s can be completed after somebody tried to poll it", async (kind) => {
+  it.each(["link", "paste"] as const)("of kind %s can be completed after an attempt to poll it", async (kind) => {
     const poll = async () => {
       throw new SkillError("denied", { message: "Nobody signs in this way", fix: "" });
     };
@@ -275,11 +275,11 @@ describe("a sign-in", () => {
     ["no address", { url: undefined as never }],
     ["a kind that there is not", { kind: "magic" as never }],
     ["a state that is none", { state: "x" as never }],
-  ])("is not begun with %s", async (_, begun) => {
+  ])("is not started with %s", async (_, begun) => {
     await expect(scene({}, begun).begin()).rejects.toThrow(code("provider-answer-invalid"));
   });
 
-  it("is begun with a signed state in its address", async () => {
+  it("has a signed state in its address", async () => {
     const url = `https://id.example.com/authorize?client_id=a&state=eyJ${"hbGciOiJ".repeat(3)}.eyJ${"zdWIiOiI".repeat(3)}.c2ln`;
     expect(await scene({}, { url, state: {} }).begin()).toMatchObject({ url });
   });
@@ -291,7 +291,7 @@ describe("a sign-in", () => {
     ["no secret", { account: "ada" }],
     ["scopes that are none", { account: "ada", secret: {}, scopes: "all" }],
     ["a time that is none", { account: "ada", secret: {}, expiresAt: "soon" }],
-  ])("keeps no credential with %s", async (_, given) => {
+  ])("stores no credential with %s", async (_, given) => {
     const { auth, begin, vault } = scene({ complete: async () => given as Credential });
     const { flow } = await begin();
     await expect(auth.complete(flow, "c-1", "ada")).rejects.toThrow(code("provider-answer-invalid"));
@@ -299,7 +299,7 @@ describe("a sign-in", () => {
   });
 });
 
-describe("what somebody pastes", () => {
+describe("the text that a user pastes", () => {
   const address = "https://localhost:8085/cb?code=4/0AX-y_z&state=s-123";
   const encoded = encodeURIComponent(address);
   it.each([
@@ -332,7 +332,7 @@ describe("what somebody pastes", () => {
     encoded,
     `https://slack-redir.net/link?url=${encoded}`,
     `https://warn.example.com/?data=1&url=${encoded}&x=2`,
-  ])("is understood: %j", (pasted) => {
+  ])("is parsed: %j", (pasted) => {
     expect(parseSignInCallback(pasted)).toMatchObject({ code: "4/0AX-y_z", state: "s-123" });
   });
 
@@ -347,7 +347,7 @@ describe("what somebody pastes", () => {
     ['{\n  "type": "service_account"\n}', { text: '{\n"type": "service_account"\n}', values: {} }],
     ["https://x.example/nothing", { text: "https://x.example/nothing", values: {} }],
     ["https://x.example/?__proto__=1&code=c", { code: "c" }],
-  ])("is taken for what it is: %j", (pasted, expected) => {
+  ])("is recognized: %j", (pasted, expected) => {
     expect(parseSignInCallback(pasted)).toMatchObject(expected);
   });
 
@@ -357,21 +357,18 @@ describe("what somebody pastes", () => {
     ["x".repeat(20_000), /longer/],
     ["https://x.example/?code=1&code=2", /contains `code` twice/],
     [`https://x.example/?${"a=1&".repeat(100)}`, /more than 64 values/],
-  ])("is refused when it cannot be one: %.40j", (pasted, message) => {
+  ])("is refused when it is invalid: %.40j", (pasted, message) => {
     expect(() => parseSignInCallback(pasted)).toThrow(
       expect.objectContaining({ code: "callback-invalid", message: expect.stringMatching(message) }),
     );
   });
 
-  it.each([" ", "\n", "(", "[", "a:/", "%25", "https://", "`"])(
-    "is linear in its length, of %j over and over too",
-    (unit) => {
-      const pasted = `a${unit.repeat(16_000 / unit.length)}b`;
-      runOften(300, () => {
-        try {
-          parseSignInCallback(pasted);
-        } catch {}
-      });
-    },
-  );
+  it.each([" ", "\n", "(", "[", "a:/", "%25", "https://", "`"])("takes linear time, also for %j repeated", (unit) => {
+    const pasted = `a${unit.repeat(16_000 / unit.length)}b`;
+    runOften(300, () => {
+      try {
+        parseSignInCallback(pasted);
+      } catch {}
+    });
+  });
 });

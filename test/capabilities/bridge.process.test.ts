@@ -18,7 +18,7 @@ const WHICH = `const { id } = JSON.parse(require("node:fs").readFileSync(0, "utf
 console.log(JSON.stringify({ version: 1, id, ok: true, result: { is_ready: true, message: process.execPath } }));`;
 
 describe("a provider that is a program", () => {
-  it("[S-21] is given one line of JSON, and what it answers is the output", async () => {
+  it("[S-21] gets one line of JSON, and its answer is the output", async () => {
     const provider = programProvider("answer({ output: request })", { seconds: 7 });
     const credential = { account: "ada", secret: { token: "t0p-secret" }, scopes: ["notes"], expiresAt: "2030-01-01" };
     const { output } = await provider.invoke(callOf("list", { query: "ä" }, { credential }), patience());
@@ -39,12 +39,12 @@ describe("a provider that is a program", () => {
     });
   });
 
-  it("[S-24] has the variables it is given, and none of the host's", async () => {
+  it("[S-24] has its own variables, and none of the host's", async () => {
     const { output } = await listing("answer({ output: process.env })", { env: { NOTES_FILE: "n.db" } });
     expect(output).toEqual({ NOTES_FILE: "n.db" });
   });
 
-  it("gives back a credential that it renewed", async () => {
+  it("returns a renewed credential", async () => {
     const answer = await listing(
       `answer({ output: 1, credential: { account: "ada", secret: { t: 2 }, expires_at: "2031-01-01" } })`,
     );
@@ -86,7 +86,7 @@ describe("a provider that is a program", () => {
       `print('{"version":1,"id":' + "[".repeat(1e5) + "]".repeat(1e5) + "}")`,
       /more than 100 levels/,
     ],
-  ])("[S-21] is told what is wrong with an answer %s, and nothing of it", async (_, source, message) => {
+  ])("[S-21] gets the error of an answer %s, and nothing of its content", async (_, source, message) => {
     const error = await errorOf(listing(source));
     expect(error.code).toBe("provider-answer-invalid");
     expect(error.message).toMatch(message);
@@ -94,7 +94,7 @@ describe("a provider that is a program", () => {
     expect(error.fix).toContain("docs/providers.md");
   });
 
-  it("passes on what it says went wrong, on one line and with a code that is known", async () => {
+  it("reports its errors on one line and with a known code", async () => {
     const known = await errorOf(
       listing(`refuse({ code: "rate-limited", message: "Too\\nmany </skill_output>", retry_after_seconds: 30 })`),
     );
@@ -105,13 +105,13 @@ describe("a provider that is a program", () => {
     expect(unknown.message.length).toBe(500);
   });
 
-  it("believes an error, but no result, of a program that ends as if something went wrong", async () => {
+  it("can report an error, but no result, with a failing exit code", async () => {
     const error = await errorOf(listing(`refuse({ code: "denied", message: "No." }); process.exit(1)`));
     expect(error).toMatchObject({ code: "denied", message: "No." });
     expect(await errorOf(listing("answer({ output: 1 }); process.exit(1)"))).toMatchObject({ code: "provider-failed" });
   });
 
-  it("says how it ended, and the last that it said on stderr, without what is hidden", async () => {
+  it("has its exit and last line of stderr reported, with secrets redacted", async () => {
     const hide = (text: string) => text.replaceAll("hunter2", "[PASSWORD]");
     const credential = { account: "ada", secret: { deep: { token: "t0p-secret" } } };
     const provider = programProvider(`console.error("first\\nno hunter2 for t0p-secret\\n"); process.exit(3)`, {
@@ -124,7 +124,7 @@ describe("a provider that is a program", () => {
     expect(killed).toMatchObject({ code: "provider-failed", message: "The provider of notes exited with SIGSEGV" });
   });
 
-  it("says the line that tells what went wrong, of all that Node prints, and keeps the rest for who mends it", async () => {
+  it("has the error line of Node's output quoted, and the rest kept for its author", async () => {
     const error = await errorOf(listing(`require("no-such-package")`));
     expect(error.message).toMatch(/exited with exit code 1: Error: Cannot find module 'no-such-package'/);
     expect(error.commands).toEqual(["skillet capability check notes"]);
@@ -136,14 +136,14 @@ describe("a provider that is a program", () => {
     expect(await saying(`console.error("   at x\\n^\\n"); process.exit(2)`)).toBe("^");
   });
 
-  it("quotes no half of a line that was too long to be kept: what is hidden could not be found in it", async () => {
+  it("has no part of a line quoted that was too long: a secret in it could not be found", async () => {
     const hide = (text: string) => text.replaceAll("hunter2", "[PASSWORD]");
     const source = `process.stderr.write("hunter2" + "x".repeat(16381) + "\\nend\\n"); process.exit(3)`;
     const error = await errorOf(programProvider(source, { redact: hide }).health(patience()));
     expect((error.cause as ProviderStderr).lines).toEqual(["end"]);
   });
 
-  it("is started by this process' own Node, when its command says node", async () => {
+  it("runs with this process's own Node when its command is node", async () => {
     const folder = temporaryFolder({ node: "#!/bin/sh\nexit 9\n", "program.cjs": WHICH });
     chmodSync(join(folder, "node"), 0o755);
     const asked = (node: string) => {
@@ -155,7 +155,7 @@ describe("a provider that is a program", () => {
     expect((await errorOf(asked("./node").health(patience()))).message).toContain("exit code 9");
   });
 
-  it("is said to be missing, and what to do", async () => {
+  it("is reported as missing, with the fix", async () => {
     const folder = temporaryFolder({ "plain.txt": "" });
     const missing = (command: string[], where = folder) =>
       errorOf(createCommandProvider({ namespace: "notes", command, env: {}, folder: where }).health(patience()));
@@ -168,7 +168,7 @@ describe("a provider that is a program", () => {
     expect((await missing([process.execPath], join(folder, "gone"))).message).toContain("does not exist");
   });
 
-  it("is stopped when its time is over, with all that it started", async () => {
+  it("is stopped at its time limit, with all its processes", async () => {
     const mark = crypto.randomUUID();
     const source = `require("node:child_process").spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "${mark}"], { stdio: "inherit" });
       setInterval(() => {}, 1000)`;
@@ -178,7 +178,7 @@ describe("a provider that is a program", () => {
     await expect.poll(() => findHostProcesses(mark)).toEqual([]);
   });
 
-  it("is stopped when nobody waits any more", async () => {
+  it("is stopped on abort", async () => {
     const controller = new AbortController();
     const begun = join(temporaryFolder(), "begun");
     const source = `require("node:fs").writeFileSync(${JSON.stringify(begun)}, ""); setInterval(() => {}, 1000)`;
@@ -193,7 +193,7 @@ describe("a provider that is a program", () => {
     expect(await errorOf(programProvider("").health({ signal }))).toMatchObject({ code: "provider-timeout" });
   });
 
-  it("is not waited for when a child of it holds its output", async () => {
+  it("is not awaited when a child process holds its output", async () => {
     const mark = crypto.randomUUID();
     onTestFinished(() => {
       for (const { pid } of findHostProcesses(mark) ?? []) process.kill(pid, "SIGKILL");
@@ -203,20 +203,20 @@ describe("a provider that is a program", () => {
     expect(await listing(source)).toEqual({ output: "done" });
   });
 
-  it("takes from 1 to 300 seconds, and 30 when nothing is said", () => {
+  it("has a time limit from 1 to 300 seconds, with 30 by default", () => {
     const given = { namespace: "notes", command: ["x"], env: {}, folder: "/" };
     const secondsOf = (seconds?: number) =>
       createCommandProvider({ ...given, ...(seconds ? { seconds } : {}) }).seconds;
     expect([secondsOf(), secondsOf(0.1), secondsOf(10), secondsOf(9999)]).toEqual([30, 1, 10, 300]);
   });
 
-  it("writes no request to a disk", async () => {
+  it("has no request written to a disk", async () => {
     const folder = temporaryFolder();
     const source = `answer({ output: require("node:fs").fstatSync(0).isFile() })`;
     expect((await listing(source, { env: { TMPDIR: folder } })).output).toBe(false);
   });
 
-  it("writes the request as it is documented", () => {
+  it("gets the request as documented", () => {
     const page = readFileSync(join(import.meta.dirname, "../../docs/providers.md"), "utf8");
     const written = formatProviderRequest({
       id: "req_5b0c",
@@ -242,8 +242,8 @@ describe("a provider that is a program", () => {
   });
 });
 
-describe("what a program says of itself", () => {
-  it("is read with its schemas, and whether somebody signs in", async () => {
+describe("the description of a program", () => {
+  it("is read with its schemas and its sign-in", async () => {
     const full = { ...OPERATION, output_schema: { type: "array" }, scopes: ["read"], is_reversible: true };
     const provider = describing([{ ...CAPABILITY, operations: [full] }], { auth: { kinds: ["device"] } });
     expect(await provider.describe(patience())).toEqual({
@@ -319,8 +319,8 @@ describe("what a program says of itself", () => {
   });
 });
 
-describe("the health of a program, and how somebody signs in", () => {
-  it("is what it says", async () => {
+describe("the health and the sign-in of a program", () => {
+  it("are reported by the program", async () => {
     const provider = programProvider(
       `answer({ is_ready: request.params.is_signed_in, message: "No\\naccount", steps: ["sign in"], accounts: ["ada"] })`,
     );
@@ -332,7 +332,7 @@ describe("the health of a program, and how somebody signs in", () => {
     });
   });
 
-  it("goes from the beginning to a credential, by what only the program knows", async () => {
+  it("lead from the start to a credential, with steps that only the program knows", async () => {
     const { auth } = programProvider(`
       const { method, params, context } = request;
       if (method === "auth.begin") answer({ kind: "device", url: "https://example.com/device", user_code: "AB-12",
@@ -355,7 +355,7 @@ describe("the health of a program, and how somebody signs in", () => {
     expect(credential).toEqual({ account: "ada", secret: { code: "c1" } });
   });
 
-  it("is refused where nobody signs in", async () => {
+  it("are refused without a sign-in", async () => {
     const { auth } = programProvider(`refuse({ code: "unsupported", message: "no" })`);
     const error = await errorOf(auth?.begin({ context: {} }, patience()) ?? Promise.resolve());
     expect(error).toMatchObject({ code: "denied", message: "The provider of notes has no sign-in" });

@@ -7,7 +7,7 @@ import { programProvider } from "../support/provider.ts";
 const OPERATION = { description: "Does it.", inputSchema: { type: "object" } };
 const operation = (name: string, mutating: boolean, more = {}) => ({ ...OPERATION, name, mutating, ...more });
 
-/** A provider by hand, with everything that it was called with. */
+/** A provider by hand, which records its calls. */
 function byHand(more: Partial<CapabilityProvider> = {}) {
   const calls: ProviderCall[] = [];
   const provider: CapabilityProvider = {
@@ -34,8 +34,8 @@ const failed = async (provider: CapabilityProvider, options = {}) =>
     .filter(({ isOk }) => !isOk)
     .map(({ title, message }) => `${title}: ${message}`);
 
-describe("the suite for providers", () => {
-  it("[S-21] finds what a broken provider does wrong", async () => {
+describe("the contract suite for providers", () => {
+  it("[S-21] finds the errors of a broken provider", async () => {
     let described = 0;
     const { provider } = byHand({
       describe: async () => ({
@@ -71,7 +71,7 @@ describe("the suite for providers", () => {
     ]);
   });
 
-  it("never calls what changes something, unless it is told with what", async () => {
+  it("never calls an operation with a change without an example for it", async () => {
     const { provider, calls } = byHand();
     await checkProvider(provider, { inputs: { "notes.notes.add": {} } });
     expect(calls.map(({ operation: name }) => name)).not.toContain("add");
@@ -82,7 +82,7 @@ describe("the suite for providers", () => {
     expect(added[0]?.key).not.toBe(added[1]?.key);
   });
 
-  it("tells of what is described outside the namespace, or by schemas that cannot be used", async () => {
+  it("reports descriptions outside the namespace, or with unusable schemas", async () => {
     const named = async (id: string, schema: object) => {
       const operations = [{ ...operation("list", false), inputSchema: { ...schema } }];
       const describe = async () => ({ capabilities: [{ id, description: "D.", operations }] });
@@ -93,7 +93,7 @@ describe("the suite for providers", () => {
     expect(await named("notes.notes", { type: "object", $ref: "https://example.com/" })).toContain("cannot be used");
   });
 
-  it("tells of a provider that throws what is no error of a provider's, and of nothing that would mean nothing then", async () => {
+  it("reports a provider that throws another type of error, and skips checks that mean nothing then", async () => {
     const { provider } = byHand({
       describe() {
         throw new TypeError("broken");
@@ -104,7 +104,7 @@ describe("the suite for providers", () => {
     expect(findings).toEqual([{ isOk: false, title: "describes itself, the same each time", message }]);
   });
 
-  it("shows what a program printed that fails, and no more of it than can be read", async () => {
+  it("shows the output of a failing program, cut to a readable length", async () => {
     const findings = await checkProvider(
       programProvider(`for (let n = 0; n < 100; n++) console.error("line", n); process.exit(1)`),
     );
@@ -130,7 +130,7 @@ describe("the suite for providers", () => {
     expect(await failed(whole)).toEqual([]);
   });
 
-  it("is passed by a provider in this program", async () => {
+  it("passes a provider in this program", async () => {
     const provider = defineProvider({
       namespace: "notes",
       capabilities: {

@@ -22,7 +22,7 @@ describe("the credential filter", () => {
       " ",
     ),
     ..."bearer aws_secret_access_key passphrase credentials oauthToken device_code pwd db_pwd passcode".split(" "),
-  ])("[Q-21] takes out what stands under %s", (name) => {
+  ])("[Q-21] removes values under %s", (name) => {
     expect(filtered({ deep: [{ [name]: "x" }] })).toEqual({ value: { deep: [{ [name]: REMOVED }] }, removed: 1 });
   });
 
@@ -54,7 +54,7 @@ describe("the credential filter", () => {
     ["a password in JSON in a text", '{\\"password\\": \\"correct horse\\"}'.slice(1, -1)],
     ["a password in a connection string", "Pwd=hunter22"],
     ["before a host", "user:hunter2"],
-  ])("[Q-21] takes out what looks like one: %s", (_, credential) => {
+  ])("[Q-21] removes values that look like a credential: %s", (_, credential) => {
     const text =
       _ === "a webhook's"
         ? `see https://discord.com/api/webhooks/123456789/${credential} now`
@@ -67,7 +67,7 @@ describe("the credential filter", () => {
     expect(value.list[0]).toMatch(/^see .*\[removed: a credential\].* ?now$|^see .*\[removed: a credential\]$/);
   });
 
-  it("leaves ordinary answers as they are", () => {
+  it("leaves ordinary answers unchanged", () => {
     const answer = {
       next_page_token: drawn,
       nextPageToken: drawn,
@@ -105,7 +105,7 @@ describe("the credential filter", () => {
     expect(filtered(answer)).toEqual({ value: answer, removed: 0 });
   });
 
-  it("takes out what stands below a name for one, but for what only says something about it", () => {
+  it("removes values below a credential's name, except those that only describe it", () => {
     const answer = {
       credentials: { type: "oauth", expires_at: "2030", value: "abc", more: ["d", 1, true] },
       headers: [{ name: "Set-Cookie", value: "sid=1" }],
@@ -120,7 +120,7 @@ describe("the credential filter", () => {
     });
   });
 
-  it("reaches no prototype and keeps names apart that become the same", () => {
+  it("reaches no prototype and keeps names distinct that become the same", () => {
     const answer = JSON.parse(
       `{"__proto__":{"password":"x","polluted":1},"constructor":{"prototype":{"y":1}},"ghp_${drawn}a":1,"ghp_${drawn}b":2}`,
     );
@@ -130,7 +130,7 @@ describe("the credential filter", () => {
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
   });
 
-  it("ends with what is nested without end, or has too many values", () => {
+  it("stops at endless nesting, or too many values", () => {
     const round: Record<string, unknown> = {};
     round["a"] = round;
     round["b"] = [round, round];
@@ -153,12 +153,12 @@ describe("the credential filter", () => {
   ];
   const repeated = (unit: string, length: number) => unit.repeat(Math.ceil(length / unit.length)).slice(0, length);
 
-  it.each(UNITS)("is done with a megabyte of %j", (unit) => {
+  it.each(UNITS)("handles a megabyte of %j", (unit) => {
     const text = repeated(unit, 1_000_000);
     runOften(5, () => filterCredentials(text, new Map([["t", drawn]])));
   });
 
-  it("is linear in the length of what it is given, whatever that is", async () => {
+  it("takes linear time for any input", async () => {
     await expectLinearSteps(
       ["src/capabilities/credential-filter.ts"],
       ({ filterCredentials }: typeof import("../../src/capabilities/credential-filter.ts"), text: string) =>
@@ -167,7 +167,7 @@ describe("the credential filter", () => {
     );
   });
 
-  it("[Q-22] leaves no known secret, wherever it stands and however it is encoded", () => {
+  it("[Q-22] leaves no known secret, in any place and encoding", () => {
     const secret = fc.stringMatching(/^[A-Za-z0-9+/=_.~ é-]{6,30}$/).map((text) => `k7${text}Q9`);
     const encode = fc.constantFrom<(text: string) => string>(
       (text) => text,
@@ -202,7 +202,7 @@ describe("the credential filter", () => {
     expect(filtered({ pin: 12345678 }, new Map([["t", "12345678"]])).value).toEqual({ pin: REMOVED });
   });
 
-  it("knows what of a credential is secret, and that an account is not", () => {
+  it("knows the secret parts of a credential, and that an account is not secret", () => {
     const secrets = collectCredentialSecrets({
       account: "ada.lovelace@example.com",
       scopes: ["https://www.example.com/auth/mail"],
@@ -216,7 +216,7 @@ describe("the credential filter", () => {
     expect(collectCredentialSecrets(undefined).size).toBe(0);
   });
 
-  it("[Q-21] hides a credential that was renewed in its old form too", () => {
+  it("[Q-21] removes the old form of a renewed credential too", () => {
     const [old, renewed] = ["old-0123456789", "new-0123456789"].map((token) => ({ account: "ada", secret: { token } }));
     const { value, removed } = filtered(
       ["old-0123456789", "new-0123456789"],

@@ -40,7 +40,7 @@ describe("pull requests", () => {
     });
   });
 
-  it("are read with their files, and patches only as long as there is room", async () => {
+  it("are read with their files, and with patches up to a limit", async () => {
     const patch = "+".repeat(12_000);
     const files = Array.from({ length: 25 }, (_, index) => changedFile(`src/${index}.ts`, { patch }));
     const renamed = changedFile("b.png", { previous_filename: "a.png", status: "renamed", patch: undefined });
@@ -59,7 +59,7 @@ describe("pull requests", () => {
     expect(items.slice(1).every(({ is_cut }) => is_cut === true)).toBe(true);
   });
 
-  it("are read with commits, reviews, remarks to lines, and the checks of their last commit", async () => {
+  it("are read with commits, reviews, line comments, and the checks of their last commit", async () => {
     const runs = [checkRun("test", "success"), checkRun("lint", null)];
     const server = await githubServer({
       [`GET ${at}/pulls/12`]: { body: wholePull(12) },
@@ -83,7 +83,7 @@ describe("pull requests", () => {
     });
   });
 
-  it("[Q-21] are opened, reviewed, commented on and merged with what was given and nothing else", async () => {
+  it("[Q-21] are opened, reviewed, commented on and merged with exactly the given input", async () => {
     const server = await githubServer({
       [`POST ${at}/pulls`]: { status: 201, body: wholePull(13) },
       [`POST ${at}/pulls/12/reviews`]: { body: review(81, { state: "CHANGES_REQUESTED" }) },
@@ -109,7 +109,7 @@ describe("pull requests", () => {
 });
 
 describe("repositories", () => {
-  it("[Q-21] are read without the credentials that GitHub puts into its answer", async () => {
+  it("[Q-21] are read without the credentials in GitHub's answer", async () => {
     const server = await githubServer({
       [`GET ${at}`]: { body: repository("ada", "engine") },
       "GET /user/repos": (got) => paged([repository("ada", "engine"), repository("ada", "notes")], got),
@@ -123,7 +123,7 @@ describe("repositories", () => {
     expect(listed).toMatchObject({ count: 1, has_more: true, next_page: "2", items: [{ name: "ada/engine" }] });
   });
 
-  it("give their text files, and what is in a folder", async () => {
+  it("return their text files, and the content of a folder", async () => {
     const large = Buffer.from(`${"x".repeat(256 * 1024 - 1)}é and more`);
     const server = await githubServer({
       [`GET ${at}/contents/docs/a%20b%23.md`]: { body: content("docs/a b#.md", Buffer.from("# Größe\n")) },
@@ -143,7 +143,7 @@ describe("repositories", () => {
     ["not a text file", content("a.bin", Buffer.from([0x89, 0x50, 0x00, 0xff]))],
     ["too large", content("a.bin", Buffer.alloc(0), { encoding: "none", size: 2_000_000 })],
     ["a submodule", { type: "submodule", name: "a.bin", path: "a.bin", submodule_git_url: "git://x", size: 0 }],
-  ])("do not give what is %s", async (said, body) => {
+  ])("do not return %s", async (said, body) => {
     const server = await githubServer({ [`GET ${at}/contents/a.bin`]: { body } });
     const read = ask(server, "github.repos read_file", { ...engine, path: "a.bin" });
     await expect(read).rejects.toMatchObject({ code: "input-invalid", message: expect.stringContaining(said) });

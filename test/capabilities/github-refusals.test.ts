@@ -12,7 +12,7 @@ const at = "/repos/ada/engine";
 
 const SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
 
-/** What GitHub says, and what becomes of it: the code, and words of the message and of what to do. */
+/** GitHub's answer, and the result: the code, and words of the message and the fix. */
 const REFUSALS: [name: string, reply: Reply, code: string, message: RegExp, fix?: RegExp][] = [
   [
     "a token that is not taken",
@@ -76,7 +76,7 @@ const REFUSALS: [name: string, reply: Reply, code: string, message: RegExp, fix?
 ];
 
 describe("refusals of github", () => {
-  it.each(REFUSALS)("[Q-22] %s is said with a code, the reason and what to do, without the token", async (...row) => {
+  it.each(REFUSALS)("[Q-22] report %s with a code, the reason and the fix, without the token", async (...row) => {
     const [, reply, code, message, fix] = row;
     const server = await githubServer({ [`GET ${at}/issues/12`]: reply });
     const error = await refusal(server, "github.issues get", one);
@@ -86,14 +86,14 @@ describe("refusals of github", () => {
     expect(`${error.message} ${error.fix} ${error.stack} ${JSON.stringify(error)}`).not.toMatch(/SECRET|github_pat_/);
   });
 
-  it("[Q-22] hide the token where GitHub repeats it, however it is written", async () => {
+  it("[Q-22] redact the token when GitHub repeats it, in any spelling", async () => {
     const said = `${TOKEN} ${Buffer.from(TOKEN).toString("base64url")} is wrong`;
     const server = await githubServer({ [`GET ${at}/issues/12`]: problem(422, said) });
     const { message } = await refusal(server, "github.issues get", one);
     expect(message).toContain("[GITHUB_TOKEN] [GITHUB_TOKEN] is wrong");
   });
 
-  it("say in words which field is wrong", async () => {
+  it("name the wrong field in words", async () => {
     const errors = [
       { resource: "Issue", field: "title", code: "missing_field" },
       { resource: "Label", field: "name", code: "already_exists", value: "bug" },
@@ -111,7 +111,7 @@ describe("refusals of github", () => {
   it.each([
     [405, "Pull Request is not mergeable"],
     [409, "Head branch was modified. Review and try the merge again."],
-  ])("say of a merge that is answered with %i what stands against it", async (status, said) => {
+  ])("name the reason against a merge that is answered with %i", async (status, said) => {
     const server = await githubServer({ [`PUT ${at}/pulls/12/merge`]: problem(status, said) });
     const error = await refusal(server, "github.pulls merge", { ...one, sha: SHA });
     expect(error).toMatchObject({ code: "conflict", message: expect.stringContaining(said) });
@@ -121,7 +121,7 @@ describe("refusals of github", () => {
     ["breaks off", { ending: "breaks" }],
     ["says nothing", { ending: "hangs" }],
     ["has a problem", { status: 500, body: { message: "Server Error" } }],
-  ])("[Q-21] say that nobody knows what became of a change when GitHub %s, and try it once only", async (_, reply) => {
+  ])("[Q-21] report an unknown outcome of a change when GitHub %s, and try it only once", async (_, reply) => {
     const server = await githubServer({ [`POST ${at}/issues/12/comments`]: reply });
     const { signal, end } = deadline();
     const refused = refusal(server, "github.issues comment", { ...one, body: "x" }, { signal });
@@ -145,7 +145,7 @@ describe("refusals of github", () => {
     });
   });
 
-  it("end with the signal, and say whether it was the time", async () => {
+  it("end on the signal, and report whether it was the time limit", async () => {
     const server = await githubServer({ [`GET ${at}/issues/12`]: { ending: "hangs" } });
     const { signal, end } = deadline();
     const late = refusal(server, "github.issues get", one, { signal });
@@ -159,14 +159,14 @@ describe("refusals of github", () => {
     expect((await refused).code).toBe("provider-failed");
   });
 
-  it("say that GitHub is not there", async () => {
+  it("report that GitHub is unreachable", async () => {
     const server = await githubServer();
     const port = new URL(server.url).port;
     const error = await refusal({ url: `http://127.0.0.1:${port === "1" ? 2 : 1}` }, "github.issues get", one);
     expect(error).toMatchObject({ code: "unavailable", message: expect.stringContaining("Cannot reach GitHub") });
   });
 
-  it("say how to sign in when nobody has, and ask nobody", async () => {
+  it("explain how to sign in without a credential, and send no request", async () => {
     const server = await githubServer();
     for (const secret of [{}, { token: 7 }, { token: "two\r\nlines: x" }]) {
       const credential = { account: "ada", secret };
@@ -177,8 +177,8 @@ describe("refusals of github", () => {
   });
 });
 
-describe("where a call to github can lead", () => {
-  it("[S-24] follows what has moved at GitHub itself", async () => {
+describe("redirects of a call to github", () => {
+  it("[S-24] are followed within GitHub", async () => {
     const server: GithubServer = await githubServer({
       "GET /repos/ada/old": () => ({
         status: 301,
@@ -190,7 +190,7 @@ describe("where a call to github can lead", () => {
     expect(await ask(server, "github.repos get", { owner: "ada", repo: "old" })).toMatchObject({ name: "ada/engine" });
   });
 
-  it("[S-24] does not go to another origin, which is sent neither a request nor the token", async () => {
+  it("[S-24] are not followed to another origin, which gets neither a request nor the token", async () => {
     const other = await githubServer({ "GET /repos/ada/engine": { body: repository("ada", "engine") } });
     const server = await githubServer({ [`GET ${at}`]: { status: 302, headers: { location: `${other.url}${at}` } } });
     const error = await refusal(server, "github.repos get", engine);
@@ -201,13 +201,13 @@ describe("where a call to github can lead", () => {
     expect(other.requests).toEqual([]);
   });
 
-  it("gives up on what leads in a circle", async () => {
+  it("stop in a loop", async () => {
     const server = await githubServer({ [`GET ${at}`]: { status: 302, headers: { location: at } } });
     expect((await refusal(server, "github.repos get", engine)).code).toBe("provider-answer-invalid");
     expect(server.requests).toHaveLength(4);
   });
 
-  it("[Q-21] changes nothing where it has moved", async () => {
+  it("[Q-21] change nothing after a move", async () => {
     const server = await githubServer({
       [`POST ${at}/issues`]: { status: 307, headers: { location: "/repositories/1/issues" } },
     });
@@ -237,7 +237,7 @@ describe("where a call to github can lead", () => {
     ["github.issues __proto__", one],
     ["github.secrets list", engine],
     ["constructor list", engine],
-  ])("refuses %s with %j, and asks nobody", async (what, input) => {
+  ])("refuse %s with %j, and send no request", async (what, input) => {
     const server = await githubServer();
     expect((await refusal(server, what, input)).code).toBe("input-invalid");
     expect(server.requests).toEqual([]);
@@ -250,7 +250,7 @@ describe("where a call to github can lead", () => {
     "https://h/?x",
     "github",
     "",
-  ])("sends nothing to %j, and says in its health what to write instead", async (baseUrl) => {
+  ])("send nothing to %j, and name the correct address in the health", async (baseUrl) => {
     const provider = createGithubProvider({ baseUrl });
     const health = await provider.health({ signal: new AbortController().signal });
     expect(health).toMatchObject({ isReady: false, steps: [expect.stringContaining("https://api.github.com")] });
@@ -258,7 +258,7 @@ describe("where a call to github can lead", () => {
   });
 });
 
-/** A signal that says, when it is ended, that the time is over. */
+/** A signal whose abort reason is a timeout. */
 function deadline() {
   const controller = new AbortController();
   return {

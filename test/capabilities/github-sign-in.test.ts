@@ -15,7 +15,7 @@ import { waitFor } from "../support/wait-for.ts";
 const context = { run: "r1", skill: "github" };
 
 describe("signing in to github with a token", () => {
-  it("names the page where one is made, with what it needs filled in", async () => {
+  it("names the page that creates one, with the required fields filled in", async () => {
     const begun = await authOf(createGithubProvider()).begin({ context }, within());
     expect(begun).toMatchObject({
       kind: "paste",
@@ -33,7 +33,7 @@ describe("signing in to github with a token", () => {
     expect(url?.startsWith(page), url).toBe(true);
   });
 
-  it("[S-24] tries the token, and learns from GitHub whose it is and how long it holds", async () => {
+  it("[S-24] tests the token, and gets its owner and its expiry from GitHub", async () => {
     const headers = {
       "x-oauth-scopes": "read:org, repo",
       "github-authentication-token-expiration": "2030-12-31 12:00:00 UTC",
@@ -51,13 +51,13 @@ describe("signing in to github with a token", () => {
     });
   });
 
-  it("says nothing of scopes for a fine-grained token, which has none", async () => {
+  it("reports no scopes for a fine-grained token, which has none", async () => {
     const server = await githubServer({ "GET /user": { headers: { "x-oauth-scopes": "" }, body: user("ada") } });
     const credential = await authOf(createGithubProvider({ baseUrl: server.url })).complete(pasted(TOKEN), within());
     expect(credential).toEqual({ account: "ada", secret: { token: TOKEN } });
   });
 
-  it("[Q-22] refuses one that GitHub does not take, and what is none, without repeating it", async () => {
+  it("[Q-22] refuses a token that GitHub rejects, and an invalid one, without repeating it", async () => {
     const server = await githubServer({ "GET /user": { body: user("ada") } });
     const auth = authOf(createGithubProvider({ baseUrl: server.url }));
     const wrong = `ghp_${"z".repeat(36)}`;
@@ -73,7 +73,7 @@ describe("signing in to github with a token", () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  it("[S-24] says in its health how to sign in, and that it is needed where nobody has", async () => {
+  it("[S-24] explains in its health how to sign in, and that a sign-in is needed", async () => {
     const { health } = createGithubProvider();
     const how = [expect.stringContaining("personal-access-tokens/new"), "skillet auth login github, and paste it"];
     expect(await health({ ...within(), isSignedIn: false })).toMatchObject({ isReady: false, steps: how });
@@ -85,7 +85,7 @@ describe("signing in to github with a token", () => {
 });
 
 describe("signing in to github with a code", () => {
-  it("[S-24] shows the code, waits until it was typed in, and learns whose token it is", async () => {
+  it("[S-24] shows the code, waits until it was entered, and gets the token's owner", async () => {
     const token = "gho_16C7e42F292c6912E7710c838347Ae178B4a";
     const answers: Reply[] = [
       { body: { error: "authorization_pending", error_description: "The authorization request is still pending." } },
@@ -118,7 +118,7 @@ describe("signing in to github with a code", () => {
     ]);
   });
 
-  it("keeps the time after which a token is none any more", async () => {
+  it("stores the expiry of the token", async () => {
     const token = "ghu_16C7e42F292c6912E7710c838347Ae178B4a";
     const body = { access_token: token, expires_in: 28_800, refresh_token: "ghr_x", token_type: "bearer", scope: "" };
     const server = await githubServer(
@@ -132,7 +132,7 @@ describe("signing in to github with a code", () => {
     expect([before, asked, Date.now()].toSorted((a, b) => a - b)[1], "when it was asked for").toBe(asked);
   });
 
-  it("asks less often when GitHub wants that", async () => {
+  it("polls less often when GitHub wants that", async () => {
     const server = await githubServer({
       "POST /login/oauth/access_token": { body: { error: "slow_down", interval: 1 } },
     });
@@ -152,7 +152,7 @@ describe("signing in to github with a code", () => {
     ["incorrect_device_code", "auth-needed"],
     ["device_flow_disabled", "provider-failed"],
     ["authorization_pending", "auth-needed"],
-  ])("ends with %s as %s when somebody says that it is done", async (error, code) => {
+  ])("ends with %s as %s when the user reports completion", async (error, code) => {
     const server = await githubServer({
       "POST /login/oauth/access_token": { body: { error, error_description: "No." } },
     });
@@ -160,13 +160,13 @@ describe("signing in to github with a code", () => {
     await expect(auth.complete(waiting(), within())).rejects.toMatchObject({ code, fix: expect.any(String) });
   });
 
-  it("sends nobody to a page that is not GitHub's", async () => {
+  it("sends no user to a page outside GitHub", async () => {
     const server = await githubServer({ "POST /login/device/code": { body: deviceCode("https://github.example") } });
     const auth = authOf(createGithubProvider({ baseUrl: server.url, clientId: CLIENT_ID }));
     await expect(auth.begin({ context }, within())).rejects.toMatchObject({ code: "provider-answer-invalid" });
   });
 
-  it("says so when nothing is under way, or the app is not known", async () => {
+  it("reports that no sign-in is pending, or the app is unknown", async () => {
     const server = await githubServer();
     const auth = authOf(createGithubProvider({ baseUrl: server.url, clientId: "Iv1.other" }));
     await expect(auth.poll?.({ context }, within())).rejects.toMatchObject({ code: "auth-needed" });

@@ -10,7 +10,7 @@ const catalog = await loadCatalog([createDirectorySource({ path: folder, name: "
 const [github, gog] = [catalog.get("github"), catalog.get("gog")];
 
 describe("the shipped skills github and gog", () => {
-  it("[S-22] are off until they are switched on, and declare what they use", () => {
+  it("[S-22] are disabled by default, and declare their capabilities", () => {
     expect(github.manifest).toMatchObject({
       defaultEnabled: false,
       sensitive: false,
@@ -29,14 +29,14 @@ describe("the shipped skills github and gog", () => {
   });
 
   it.each([github, gog])(
-    "spell out no command: what is to be asked for takes a language model, and runbook says so",
+    "contain no complete command: requests need a language model, and runbook reports that",
     async (skill) => {
       const commands = findInstructionCommands(await skill.body(), { arguments: "", names: [] } as never);
       expect(commands).toEqual([]);
     },
   );
 
-  it("[P-22] github names every operation that there is, and no other", async () => {
+  it("[P-22] list, for github, exactly the existing operations", async () => {
     const { capabilities } = await createGithubProvider().describe({ signal: new AbortController().signal });
     const rows = (await github.body()).match(/^\| (?:find|read|change) \|.*$/gm) ?? [];
     expect(rows).toHaveLength(3);

@@ -28,7 +28,7 @@ describe.each([
   const invoke = async (provider: CapabilityProvider, operation: string, input: object, key: string = operation) =>
     (await provider.invoke(callOf(operation, input, { key }), patience())).output;
 
-  it("[S-21] pass the suite for providers", async () => {
+  it("[S-21] pass the contract suite for providers", async () => {
     const provider = open();
     await invoke(provider, "add", { title: "First", text: "one" });
     const findings = await checkProvider(provider, {
@@ -44,7 +44,7 @@ describe.each([
         "notes.notes.remove is done once per key",
       ]),
     );
-    // Twice asked for, once done.
+    // Requested twice, done once.
     expect(await invoke(provider, "list", {})).toEqual({ notes: [{ id: 2, title: "Second" }] });
   });
 
@@ -65,7 +65,7 @@ describe.each([
 });
 
 describe("the example's program", () => {
-  it("says nothing on stderr, and fits on a page", async () => {
+  it("prints nothing on stderr, and fits on a page", async () => {
     const env = { NOTES_FILE: join(temporaryFolder(), "notes.db") };
     const child = promisify(execFile)(process.execPath, [join(example, "provider.ts")], { env });
     child.child.stdin?.end(
@@ -89,14 +89,14 @@ describe("the example's program", () => {
     ["the bins are emptied on Friday", "the bins are emptied on Friday"],
     [`say "hi" \\ it's $HOME \`id\``, `say "hi" \\ it's $HOME \`id\``],
     ["two\nlines", "two lines"],
-  ])("has commands that ask for a note as it was said: %j", async (said, title) => {
+  ])("has commands that create a note from a message: %j", async (said, title) => {
     const text = readFileSync(join(example, "skills/note-taker/SKILL.md"), "utf8");
     const commands = findInstructionCommands(text.replace(/^---[\s\S]*?\n---\n/, ""), { names: [], arguments: said });
     expect(commands.slice(0, 2)).toEqual([
       "skillet-sb capability list",
       "skillet-sb capability invoke -c notes.notes -o list",
     ]);
-    // What stands for the command of the sandbox prints what it is called with.
+    // A replacement for the sandbox command prints its arguments.
     const folder = temporaryFolder();
     writeFiles(folder, { "run.sh": `skillet-sb() { printf '%s\\n' "$@"; }\n${commands[2]}` });
     const { stdout } = await promisify(execFile)("bash", [join(folder, "run.sh")]);

@@ -13,8 +13,8 @@ function originOf(namespace: string, said: ProviderSettings): string | undefined
   return createCapabilities({ settings, home: temporaryFolder(), env: {} }).findProvider(`${namespace}.x`)?.origin;
 }
 
-describe("where the system behind a provider is", () => {
-  it("[Q-20] is another place with another command, address or app, before anything is opened", () => {
+describe("the origin of a provider's system", () => {
+  it("[Q-20] differs with another command, address or app, before any connection", () => {
     expect(originOf("notes", { command: ["notes", "serve"] })).toBe("notes serve");
     expect(originOf("notes", { command: ["notes", "other"] })).toBe("notes other");
     expect(originOf("notes", {})).toBeUndefined();
@@ -24,13 +24,13 @@ describe("where the system behind a provider is", () => {
     expect(github({ command: ["own-github"] })).toBe("own-github");
   });
 
-  it("is the same with another time or other variables, and however its address is spelled", () => {
+  it("is the same with another time limit or other variables, and for any spelling of its address", () => {
     const env = new Map([["NOTES_FILE", "x"]]);
     expect(originOf("notes", { command: ["notes", "serve"], seconds: 5, env })).toBe("notes serve");
     expect(github({ baseUrl: "https://API.github.com/", seconds: 5 })).toBe("https://api.github.com");
   });
 
-  it("is what the provider says that is opened, and no password is in it", () => {
+  it("is the address that the provider reports, without a password", () => {
     for (const said of [{}, { baseUrl: "https://git.example/api/v3/" }, { clientId: "Iv1.abc" }, { baseUrl: "?" }])
       expect(createGithubProvider(said).origin).toBe(github(said));
     expect(github({ baseUrl: "https://ada:hunter2@git.example/?token=hunter2" })).toBe("https://git.example");
@@ -39,8 +39,8 @@ describe("where the system behind a provider is", () => {
   });
 });
 
-describe("whether somebody signs in at a provider", () => {
-  it("is asked of the program, and not known of one that does not answer", async () => {
+describe("the sign-in of a provider", () => {
+  it("is read from the program, and unknown if it does not answer", async () => {
     const { signal } = patience();
     const describing = (more: object) => programProvider(`answer(${JSON.stringify({ capabilities: [], ...more })})`);
     expect(await canSignIn(idleProvider("notes"), signal)).toBe(false);

@@ -15,7 +15,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 type Rest = Partial<OperationDefinition<JsonObject>> & Record<string, unknown>;
 
-/** A provider with the one operation `list`. */
+/** A provider with the single operation `list`. */
 function providerWith(rest: Rest, more: Partial<ProviderDefinition> = {}): CapabilityProvider {
   const list = { description: "Lists.", input: { type: "object" }, execute: () => null, ...rest } as never;
   const capabilities = { notes: { description: "Notes.", operations: { list } } };
@@ -51,7 +51,7 @@ describe("a provider in this program", () => {
     },
   });
 
-  it("describes what it was defined with, in JSON Schema", async () => {
+  it("describes its definition in JSON Schema", async () => {
     expect(await typed.describe(patience())).toEqual({
       capabilities: [
         {
@@ -84,7 +84,7 @@ describe("a provider in this program", () => {
     expect(await typed.health(patience())).toEqual({ isReady: true });
   });
 
-  it("[Q-19] holds input to its schema, by zod and by JSON Schema, and puts defaults into a copy", async () => {
+  it("[Q-19] validates input against its schema, by zod and by JSON Schema, and fills defaults into a copy", async () => {
     expect(await typed.invoke(callOf("count", { text: "abc" }), patience())).toEqual({ output: { count: 6 } });
     const given = {};
     expect(await typed.invoke(callOf("keep", given), patience())).toEqual({ output: { n: 7, key: "key_1" } });
@@ -102,7 +102,7 @@ describe("a provider in this program", () => {
     }
   });
 
-  it("says what is there in place of what is not", async () => {
+  it("lists existing operations for an unknown one", async () => {
     expect(await errorOf(typed.invoke(callOf("cuont"), patience()))).toMatchObject({
       code: "not-found",
       fix: "did you mean count?",
@@ -116,7 +116,7 @@ describe("a provider in this program", () => {
     expect(await errorOf(typed.invoke(inherited, patience()))).toMatchObject({ code: "not-found" });
   });
 
-  it("[S-24] is told by the host who asks, and with what it is let in", async () => {
+  it("[S-24] gets the caller and the credential from the host", async () => {
     const credential = { account: "ada", secret: { token: "old" } };
     const answer = await invoke(
       (_, { signal, renew, ...context }) => {
@@ -134,7 +134,7 @@ describe("a provider in this program", () => {
     });
   });
 
-  it("passes on an error with a code for it, and all else as a failure, on one short line", async () => {
+  it("reports an error with its code, and any other as a failure, on one short line", async () => {
     const denied = await errorOf(
       invoke(() => {
         throw new SkillError("denied", { message: "Not\nyours", fix: "ask Ada" });
@@ -154,14 +154,14 @@ describe("a provider in this program", () => {
     });
   });
 
-  it("gives data and nothing of its own, as a program would", async () => {
+  it("returns plain data, as a program would", async () => {
     const own = { at: new Date(0), again() {}, list: [undefined] };
     expect((await invoke(() => own)).output).toEqual({ at: "1970-01-01T00:00:00.000Z", list: [null] });
     expect((await invoke(() => undefined)).output).toBeNull();
     expect(await errorOf(invoke(() => 1n))).toMatchObject({ code: "provider-failed" });
   });
 
-  it("is not waited for when it hangs, nor when nobody waits any more", async () => {
+  it("is not awaited when it hangs, or after an abort", async () => {
     let inner: AbortSignal | undefined;
     const hanging = providerWith(
       {
@@ -182,7 +182,7 @@ describe("a provider in this program", () => {
     expect(await stopped).toMatchObject({ code: "provider-failed" });
   });
 
-  it("bounds how somebody signs in, too", async () => {
+  it("has a time limit for a sign-in, too", async () => {
     const auth = {
       begin: async () => ({ kind: "paste" as const, message: "Paste a token." }),
       complete: () => Promise.reject(new Error("no\nsuch code")),
@@ -225,7 +225,7 @@ describe("a provider in this program", () => {
     expect(() => providerWith(rest as Rest)).toThrow(message);
   });
 
-  it("does not describe itself by a schema that cannot be used", async () => {
+  it("does not describe itself by an unusable schema", async () => {
     const provider = providerWith({ input: { type: "object", $ref: "#/nowhere" } });
     const error = await errorOf(provider.describe(patience()));
     expect(error.code).toBe("provider-answer-invalid");
@@ -234,7 +234,7 @@ describe("a provider in this program", () => {
 });
 
 describe("a provider as a program", () => {
-  /** What it prints for this input, and on the side. */
+  /** Its output for this input, and its logs. */
   async function served(provider: CapabilityProvider, input: unknown) {
     const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
     stdin.end(typeof input === "string" ? input : JSON.stringify(input));
@@ -247,7 +247,7 @@ describe("a provider as a program", () => {
     ...more,
   });
 
-  it("writes one answer, and what its code prints goes elsewhere", async () => {
+  it("writes one answer, and sends logs of its code to stderr", async () => {
     const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
     const provider = providerWith({
       execute() {
@@ -281,13 +281,13 @@ describe("a provider as a program", () => {
     expect(answer.error.message).toMatch(message);
   });
 
-  it("serves a skill from a folder however deep", async () => {
+  it("serves a skill from a folder at any depth", async () => {
     const context = { run: "run_1", skill: "x", source: `~/${"folder/".repeat(60)}skills` };
     const { stdout } = await served(providerWith({ execute: (_, { source }) => ({ source }) }), request({ context }));
     expect(JSON.parse(stdout)).toMatchObject({ ok: true, result: { output: { source: context.source } } });
   });
 
-  it("answers with what went wrong, and that nobody signs in", async () => {
+  it("answers with the error, and that it has no sign-in", async () => {
     const failing = providerWith({
       execute() {
         throw new SkillError("conflict", { message: "Twice", fix: "once" });

@@ -19,7 +19,7 @@ const env = {};
 const unreadable = (message: RegExp) =>
   expect.objectContaining({ code: "vault-unreadable", message: expect.stringMatching(message) });
 
-/** A vault with one credential in it, and a way to edit its file. */
+/** A vault with one credential in it, and a function that edits its file. */
 async function vaultOfAda() {
   const home = temporaryFolder();
   const vault = createVault(home, { env });
@@ -47,7 +47,7 @@ const asRun = (folder: string, work: string) => {
 };
 
 describe("the vault", () => {
-  it("[S-24] keeps credentials so that no file has them in clear, for the user alone", async () => {
+  it("[S-24] encrypts credentials in every file, for the user alone", async () => {
     const { home, vault, again } = await vaultOfAda();
     expect(await again().get("gog", { user: "ada" })).toEqual(ada);
     for (const name of readdirSync(home)) {
@@ -63,7 +63,7 @@ describe("the vault", () => {
     ]);
   });
 
-  it("gives nobody another user's, namespace's or account's", async () => {
+  it("returns no credential of another user, namespace or account", async () => {
     const { vault } = await vaultOfAda();
     for (const user of ["", "bob", "Ada", "__proto__"]) expect(await vault.get("gog", { user })).toBeUndefined();
     expect(await vault.get("gogx", { user: "ada" })).toBeUndefined();
@@ -71,7 +71,7 @@ describe("the vault", () => {
     expect(await vault.get("gog", { user: "ada", account: "other@example.com" })).toBeUndefined();
   });
 
-  it("gives the account that is asked for, or the last one", async () => {
+  it("returns the requested account, or the last one", async () => {
     let time = 0;
     const vault = createVault(temporaryFolder(), { env, now: () => (time += 1000) });
     await vault.set("gog", "", { account: "one", secret: { n: 1 } });
@@ -88,7 +88,7 @@ describe("the vault", () => {
     expect(await vault.list()).toHaveLength(2);
   });
 
-  it("[Q-20] gives nobody what was signed in elsewhere, and keeps it for when it is there again", async () => {
+  it("[Q-20] returns no credential of another origin, and keeps it for its return", async () => {
     const vault = createVault(temporaryFolder(), { env });
     const [here, there] = ["https://one.example", "https://two.example"];
     await vault.set("hub", "ada", ada, { origin: here });
@@ -105,7 +105,7 @@ describe("the vault", () => {
     expect(await vault.get("gog", { user: "ada" })).toEqual(ada);
   });
 
-  it("[Q-20] refuses a credential whose origin was edited or taken out", async () => {
+  it("[Q-20] refuses a credential whose origin was edited or removed", async () => {
     const evil = "https://evil.example";
     for (const [edited, origin] of [
       [`"origin":"${evil}"`, evil],
@@ -120,7 +120,7 @@ describe("the vault", () => {
     }
   });
 
-  it("removes without a key, and says how many", async () => {
+  it("removes without a key, and reports how many", async () => {
     const { home, vault, again } = await vaultOfAda();
     await vault.set("gog", "bob", { account: "b", secret: {} });
     await vault.set("github", "ada", { account: "a", secret: {} });
@@ -146,7 +146,7 @@ describe("the vault", () => {
     );
   });
 
-  it("refuses a box that was swapped for another of the same vault, or of another vault with the same key", async () => {
+  it("refuses an entry that was swapped for another of the same vault, or of another vault with the same key", async () => {
     const { home, vault, again, edit } = await vaultOfAda();
     await vault.set("gog", "bob", { ...ada, account: "bob@example.com" });
     const boxes = [...readFileSync(vault.file, "utf8").matchAll(/"box":"([^"]+)"/g)].map(([, box = ""]) => box);
@@ -175,7 +175,7 @@ describe("the vault", () => {
       '{"version":1,"lock":{"id":"x","key":"key file"},"check":"","credentials":[{}],"kept":[]}',
       /an entry/,
     ],
-  ])("says so when it %s, and leaves it as it is", async (_, text, message) => {
+  ])("reports when it %s, and does not change it", async (_, text, message) => {
     const { vault, again } = await vaultOfAda();
     writeFileSync(vault.file, text);
     for (const use of [
@@ -191,7 +191,7 @@ describe("the vault", () => {
     expect(await again().findProblem()).toMatch(message);
   });
 
-  it("never makes a new key for a vault whose own is gone or is another one", async () => {
+  it("never creates a new key for a vault whose own is missing or different", async () => {
     const { home, vault, again } = await vaultOfAda();
     const before = readFileSync(vault.file, "utf8");
     rmSync(join(home, "vault.key"));
@@ -211,18 +211,21 @@ describe("the vault", () => {
     expect(readFileSync(vault.file, "utf8")).toBe(before);
   });
 
-  it.each(["vault.json", "vault.key"])("does not use a %s that others can read, and says what to run", async (name) => {
-    const { home, again } = await vaultOfAda();
-    chmodSync(join(home, name), 0o640);
-    await expect(async () => await again().get("gog", { user: "ada" })).rejects.toThrow(
-      expect.objectContaining({
-        code: "vault-unreadable",
-        fix: expect.stringContaining(`chmod 600 ${join(home, name)}`),
-      }),
-    );
-  });
+  it.each(["vault.json", "vault.key"])(
+    "does not use a %s that others can read, and names the command to run",
+    async (name) => {
+      const { home, again } = await vaultOfAda();
+      chmodSync(join(home, name), 0o640);
+      await expect(async () => await again().get("gog", { user: "ada" })).rejects.toThrow(
+        expect.objectContaining({
+          code: "vault-unreadable",
+          fix: expect.stringContaining(`chmod 600 ${join(home, name)}`),
+        }),
+      );
+    },
+  );
 
-  it("keeps what several processes write at once", async () => {
+  it("keeps the writes of several concurrent processes", async () => {
     const home = temporaryFolder();
     const work = (name: string) =>
       `for (let n = 0; n < 10; n++) await vault.set("gog", "${name}", { account: String(n), secret: { n } });`;
@@ -235,7 +238,7 @@ describe("the vault", () => {
 });
 
 describe("the key of the vault", () => {
-  it("is from the passphrase file when there is one, and all is under it from then on", async () => {
+  it("comes from the passphrase file if there is one, which then encrypts everything", async () => {
     const { home, vault } = await vaultOfAda();
     expect(await vault.getKeySource()).toBe("key file");
     const passphraseFile = join(home, "phrase");
@@ -274,7 +277,7 @@ describe("the key of the vault", () => {
     expect(await vault.get("gog", { user: "ada" })).toEqual(ada);
   });
 
-  // The real programs want a session; these speak as they do.
+  // The real programs need a session; these use the same protocol.
   const PROGRAMS = {
     linux: `case "$1" in
       store) cat > "$XDG_RUNTIME_DIR/kept-$4" ;;
@@ -319,7 +322,7 @@ describe("the key of the vault", () => {
     },
   );
 
-  it("is in a file beside the vault when the keyring fails", async () => {
+  it("is in a file next to the vault when the keyring fails", async () => {
     const home = temporaryFolder();
     const vault = createVault(home, { env, keyring: ring("linux", "exit 1").keyring });
     await vault.set("gog", "ada", ada);
@@ -327,14 +330,14 @@ describe("the key of the vault", () => {
     expect(await createVault(home, { env }).get("gog", { user: "ada" })).toEqual(ada);
   });
 
-  it("is not looked for in a keyring where nobody has a session", () => {
+  it("is not searched in a keyring without a session", () => {
     expect(findKeyring({}, "linux", () => "/bin/true")).toBeUndefined();
     expect(findKeyring({ DBUS_SESSION_BUS_ADDRESS: "unix:path=/x" }, "win32", () => "/bin/true")).toBeUndefined();
   });
 });
 
-describe("what the vault keeps for a while", () => {
-  it("is given until it is taken, once, and without a trace in clear", async () => {
+describe("temporary entries of the vault", () => {
+  it("are returned once, and are encrypted", async () => {
     const vault = createVault(temporaryFolder(), { env });
     await vault.put("flow_1", { verifier: "very-secret" }, 60);
     expect(await vault.peek("flow_1")).toEqual({ verifier: "very-secret" });
@@ -345,7 +348,7 @@ describe("what the vault keeps for a while", () => {
     expect(await vault.list()).toEqual([]);
   });
 
-  it("is gone when its time is over, also from the file", async () => {
+  it("are gone after their expiry, also from the file", async () => {
     let time = Date.now();
     const vault = createVault(temporaryFolder(), { env, now: () => time });
     await vault.put("flow_1", { n: 1 }, 60);
@@ -356,7 +359,7 @@ describe("what the vault keeps for a while", () => {
     expect(readFileSync(vault.file, "utf8")).not.toContain("flow_1");
   });
 
-  it("is refused when its time was made longer", async () => {
+  it("are refused when their expiry was extended", async () => {
     const vault = createVault(temporaryFolder(), { env });
     await vault.put("flow_1", { n: 1 }, 60);
     const later = `"expiresAt":"${new Date(Date.now() + 1e9).toISOString()}"`;
@@ -367,7 +370,7 @@ describe("what the vault keeps for a while", () => {
     await expect(async () => await vault.take("flow_1")).rejects.toThrow(unreadable(/was edited/));
   });
 
-  it("goes to one of several processes that take it at once", async () => {
+  it("go to one of several concurrent processes", async () => {
     const home = temporaryFolder();
     await createVault(home, { env }).put("flow_1", { n: 1 }, 60);
     const done = await Promise.all(
@@ -376,7 +379,7 @@ describe("what the vault keeps for a while", () => {
     expect(done.map(({ text }) => text.trim()).sort()).toEqual(["1", "none", "none", "none"]);
   });
 
-  it("is bounded", async () => {
+  it("are limited", async () => {
     const vault = createVault(temporaryFolder(), { env });
     await vault.put("flow_0", {}, 60);
     const content = JSON.parse(readFileSync(vault.file, "utf8"));
@@ -390,7 +393,7 @@ describe("what the vault keeps for a while", () => {
     expect(await vault.peek("flow_0")).toEqual({ again: true });
   });
 
-  it("[Q-24] is never written so large that it could not be read again", async () => {
+  it("[Q-24] are never written beyond the readable size", async () => {
     const { vault } = await vaultOfAda();
     const put = async () => {
       for (let number = 0; number < 10; number++)

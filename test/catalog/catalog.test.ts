@@ -11,7 +11,7 @@ const source = (root: string, name: string, scope: SkillScope) =>
   createDirectorySource({ path: join(root, name), name, scope });
 
 describe("openCatalog", () => {
-  it("[S-01, P-03] lets the nearer scope win, whatever order the sources come in, and keeps what it shadows", async () => {
+  it("prefers the nearer scope, whatever the order of sources, and keeps shadowed skills", async () => {
     const scopes = ["bundled", "integration", "installed", "user", "workspace"] as const;
     const root = temporaryFolder(
       Object.fromEntries(
@@ -32,7 +32,7 @@ describe("openCatalog", () => {
     }
   });
 
-  it("[W-06] answers get, has, names and definitions, and names the nearest when a skill is absent", async () => {
+  it("[W-06] answers get, has, names and definitions, and suggests the nearest name for an unknown one", async () => {
     const root = temporaryFolder({
       "s/summarize/SKILL.md": skillText("summarize", { more: "input_schema:\n  type: object\n" }),
       "s/explain/SKILL.md": skillText("explain"),
@@ -82,7 +82,7 @@ describe("openCatalog", () => {
     ]);
   });
 
-  it("takes one real folder that two sources lead to as one skill", async () => {
+  it("counts one real folder in two sources as one skill", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
     const catalog = await loadCatalog([
       source(root, "s", "user"),
@@ -91,7 +91,7 @@ describe("openCatalog", () => {
     expect(catalog.shadowed).toEqual([]);
   });
 
-  it("says when two names differ only in capitals", async () => {
+  it("reports two names that differ only in case", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("deploy"), "s/b/SKILL.md": skillText("Deploy") });
     const catalog = await loadCatalog([source(root, "s", "user")]);
     expect(catalog.names()).toEqual(["Deploy", "deploy"]);
@@ -130,7 +130,7 @@ describe("openCatalog", () => {
     expect((await catalog.reload()).get("mail@desk")).toBe(catalog.get("mail@desk"));
   });
 
-  it("takes skills of any kind into a source in code, and says when a source gives none", async () => {
+  it("accepts skills of any kind in a source in code, and reports an empty source", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
     const first = await loadCatalog([source(root, "s", "user")]);
     const again = await loadCatalog([
@@ -142,7 +142,7 @@ describe("openCatalog", () => {
     expect(again.diagnostics).toMatchObject([{ code: "source-failed" }]);
   });
 
-  it("leaves out what one thing or a list of things speaks against", async () => {
+  it("omits skills with one reason or a list of reasons against them", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a"), "s/b/SKILL.md": skillText("b") });
     const catalog = await loadCatalog([source(root, "s", "user")]);
     const names = (isDenied: Parameters<typeof catalog.available>[0]) =>
@@ -152,7 +152,7 @@ describe("openCatalog", () => {
     expect(names(({ name }) => (name === "a" ? { code: "x" } : undefined))).toEqual(["b"]);
   });
 
-  it("gives a new snapshot on reload and leaves the old one as it was", async () => {
+  it("returns a new snapshot on reload and leaves the old one unchanged", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
     const before = await loadCatalog([source(root, "s", "user")]);
     writeFiles(root, { "s/b/SKILL.md": skillText("b") });

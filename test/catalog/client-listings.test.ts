@@ -9,11 +9,11 @@ import {
 } from "../../src/catalog/client-listings.ts";
 import { cuedSkills } from "./cued-skills.ts";
 
-/** A client's own list as the first request of the real program had it: each name with the length and the end of its description. */
+/** A client's own list in the first request of the real program: each name with the length and the end of its description. */
 interface Captured {
   client: ListingClient;
   version: string;
-  /** How many of `cuedSkills` were in the client's folder, and which others. */
+  /** How many of `cuedSkills` were in the client's folder, and the other skills. */
   skills: number;
   extra: readonly string[];
   listed: readonly (readonly [name: string, length: number, end: string])[];
@@ -44,13 +44,13 @@ describe("a client's own list, compared with requests of the real program", () =
     const real = new Map(captured.listed.map(([name, length, end]) => [name, { length, end }]));
     for (const { name, description } of ours) {
       const { length = -1, end } = real.get(name) ?? {};
-      // Codex hands out what is left by the character: a description may be a few longer or shorter.
+      // Codex distributes the rest by the character: a description may be a few longer or shorter.
       if (file === "codex-200") expect(Math.abs(description.length - length), name).toBeLessThanOrEqual(6);
       else expect({ name, length: description.length, end: description.slice(-12) }).toEqual({ name, length, end });
     }
   });
 
-  it("drops what GitHub Copilot CLI drops, and nothing elsewhere", () => {
+  it("drops what GitHub Copilot CLI drops, and nothing for other clients", () => {
     const skills = Object.entries(EXTRA).map(([name, description]) => ({ name, description }));
     const dropped = (client: ListingClient) =>
       simulateClientListing(client, skills).flatMap(({ name, shown }) => (shown === "dropped" ? name : []));

@@ -1,17 +1,17 @@
-/** A skill with a description as authors write them, and what must be left of its cue in a list. */
+/** A skill with a description as authors write them, and the part of its cue that a list must keep. */
 export interface CuedSkill {
   name: string;
   description: string;
   whenToUse?: string;
   /** The beginning of the cue, in its own or its short form. */
   marker: RegExp;
-  /** What the cue is about: it comes after the marker. */
+  /** The topic of the cue, after the marker. */
   topic: string;
   /** A request for this skill. */
   request: string;
 }
 
-/** One row a subject: a part of the name, what it is called, and examples of it. */
+/** One row per subject: a part of the name, its wording, and examples of it. */
 const SUBJECTS: readonly (readonly [slug: string, thing: string, examples: string])[] = [
   ["terraform", "Terraform modules", "VPCs, IAM roles, or S3 buckets"],
   ["invoices", "customer invoices", "credit notes, reminders, or receipts"],
@@ -75,7 +75,7 @@ const SUBJECTS: readonly (readonly [slug: string, thing: string, examples: strin
   ["monorepo", "workspace packages", "versions, peers, or build orders"],
 ];
 
-/** One row a kind of work: a part of the name, the sentence of what is done, and the words of a cue. */
+/** One row per kind of work: a part of the name, the sentence about the work, and the words of a cue. */
 const WORK: readonly {
   slug: string;
   does: (thing: string) => string;
@@ -152,7 +152,7 @@ interface Parts {
   wants: string;
 }
 
-/** One row a way to write the cue. */
+/** One row per wording of the cue. */
 const CUES: readonly { cue: (parts: Parts) => string; marker: RegExp; isOwnKey?: true }[] = [
   { cue: ({ thing, examples, doing }) => `Use when ${doing} ${thing}, such as ${examples}.`, marker: /Use when/ },
   {
@@ -217,7 +217,7 @@ const CUES: readonly { cue: (parts: Parts) => string; marker: RegExp; isOwnKey?:
   { cue: ({ thing }) => `${thing} の作成や確認を依頼された場合に使用してください。`, marker: /(?=.*場合に使用)/ },
 ];
 
-/** What authors add that says little about when. */
+/** Text that authors add without a hint about when to use the skill. */
 const EXTRAS: readonly string[] = [
   "",
   "Covers setup, daily work, and troubleshooting.",
@@ -226,7 +226,7 @@ const EXTRAS: readonly string[] = [
   "Works on macOS, Linux, and Windows without further configuration.",
 ];
 
-/** The same skills every time: each subject with each kind of work, and a way to write the cue that depends on both. */
+/** The same skills every time: each subject with each kind of work, and a wording of the cue that depends on both. */
 export function cuedSkills(number = SUBJECTS.length * WORK.length): CuedSkill[] {
   return Array.from({ length: number }, (_, index) => {
     const at = (index * 7) % (SUBJECTS.length * WORK.length); // Prime to 600: each once, neighbors far apart.

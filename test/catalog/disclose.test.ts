@@ -29,7 +29,7 @@ describe("the matches of a disclosure", () => {
   };
   const options = { recent: ["plan"], isVisible: ({ name }: { name: string }) => name !== "secret" };
 
-  it("[T-09] have reasons, also those that the text leaves out, and the skills that a negative cue excludes", async () => {
+  it("[T-09] have reasons, also those omitted from the text, and the skills that a negative cue excludes", async () => {
     const { matches, shown, rejected, considered, hasMore } = await told(skills, "plan the party", options);
     const [first, ...others] = matches;
     expect(first).toMatchObject({ level: "trigger" });
@@ -63,13 +63,13 @@ describe("the matches of a disclosure", () => {
 });
 
 describe("the four tiers", () => {
-  it("[T-05] say nothing when no skill is visible", async () => {
+  it("[T-05] are empty when no skill is visible", async () => {
     expect(await told({}, "list skills")).toMatchObject({ tier: "none", text: "", tokens: 0 });
     expect(await told(triggered, "greet", { isVisible: () => false })).toMatchObject({ tier: "none", text: "" });
     expect(await told({ a: { more: { "disable-model-invocation": true } } }, "hm")).toMatchObject({ tier: "none" });
   });
 
-  it("[T-06] say only how many there are when skills have triggers and none matches", async () => {
+  it("[T-06] give only the number of skills when skills have triggers and none matches", async () => {
     expect(await told(triggered, "fix my bug")).toMatchObject({
       tier: "breadcrumb",
       text: "[2 skills available]",
@@ -77,7 +77,7 @@ describe("the four tiers", () => {
     });
   });
 
-  it("[T-07] list names and descriptions when the user asks what there is", async () => {
+  it("[T-07] list names and descriptions when the user asks for all skills", async () => {
     for (const query of ["list skills", "What can you do?", "Which skills are available?", "スキル一覧"]) {
       expect(await told(triggered, query), query).toMatchObject({
         tier: "registry",
@@ -111,14 +111,14 @@ describe("the four tiers", () => {
     expect(both.text).toMatch(/Say hello\.[\s\S]*Plan it\./);
   });
 
-  it("[T-08] answers a question for what there is before a trigger, but not before a mention", async () => {
+  it("[T-08] answer a question for all skills before a trigger, but not before a mention", async () => {
     const skills = { maker: { keywords: ["skills"], body: "Make skills." } };
     expect(await told(skills, "list skills")).toMatchObject({ tier: "registry" });
     expect(await told(skills, "new skills")).toMatchObject({ tier: "full" });
     expect(await told({ skills: { keywords: ["x"] } }, "/skills")).toMatchObject({ tier: "full" });
   });
 
-  it("[T-04] inject the top max_skills, 3 when nothing is said, and name the others", async () => {
+  it("[T-04] inject the top max_skills, 3 by default, and name the others", async () => {
     const skills = Object.fromEntries(["a", "b", "c", "d", "e"].map((name) => [name, { keywords: ["ferry"] }]));
     const three = await told(skills, "ferry");
     expect(three.shown.map(({ name }) => name)).toEqual(["a", "b", "c"]);
@@ -127,7 +127,7 @@ describe("the four tiers", () => {
     expect(await told(skills, "ferry", { maxSkills: 0 })).toMatchObject({ tier: "breadcrumb" });
   });
 
-  it("[T-05] give their own text when a tier is requested, and for the one that applies the same text", async () => {
+  it("[T-05] give their own text when a tier is requested, and the same text for the one that applies", async () => {
     const plain = { description: "First sentence. Second one." };
     for (const skills of [triggered, { ...triggered, plain }])
       for (const query of ["fix my bug", "greet the team", "list skills", "/plan it"]) {
@@ -146,7 +146,7 @@ describe("the four tiers", () => {
     expect(TIERS).toEqual(["none", "breadcrumb", "registry", "full"]);
   });
 
-  it("never give instructions for words alone, but may name what fits", async () => {
+  it("never give instructions for words alone, but may name matching skills", async () => {
     const skills = { invoices: { keywords: ["xyz"], description: "Creates invoices." }, other: { keywords: ["abc"] } };
     expect(await told(skills, "an invoice please")).toMatchObject({ tier: "breadcrumb", text: "[2 skills available]" });
     expect((await told(skills, "create the invoices please", { shortlist: true })).text).toBe(
@@ -158,7 +158,7 @@ describe("the four tiers", () => {
     );
   });
 
-  describe("with one skill that fits beyond doubt by its words", () => {
+  describe("with one skill that clearly matches by its words", () => {
     const words = ["bread", "clocks", "gardens", "letters", "maps", "music", "poems", "recipes", "shoes", "taxes"];
     const others = Object.fromEntries(
       words.map((name) => [
@@ -193,14 +193,14 @@ describe("the four tiers", () => {
       expect(text).not.toContain("Inspect the lighthouse lamp");
     });
 
-    it("[A-03] do not repeat it where its instructions are given", async () => {
+    it("[A-03] do not repeat it next to its instructions", async () => {
       const { text, shortlist } = await told(skills, `/lighthouse-inspection ${query}`);
       expect(shortlist).toEqual([]);
       expect(text).toMatch(/^<skill_content name="lighthouse-inspection">/);
     });
   });
 
-  it("[A-05] add neither a full text nor a shortlist to a prompt that is about something else", async () => {
+  it("[A-05] add neither a full text nor a shortlist to an unrelated prompt", async () => {
     const plain = { pdf: { description: "Fills PDF forms. Use when a form is due." }, ...triggered };
     for (const skills of [plain, triggered]) {
       for (const query of ["thanks!", "good morning", "what time is it in Tokyo?", "2+2", "tell me a joke", "ok", ""]) {
@@ -217,7 +217,7 @@ describe("the four tiers", () => {
     }
   });
 
-  it("say that a skill is loaded instead of repeating it", async () => {
+  it("report that a skill is loaded instead of repeating it", async () => {
     const { text, tier } = await told(triggered, "greet", { isLoaded: ({ name }) => name === "greet" });
     expect([tier, text]).toEqual(["full", "[Skill greet is already loaded in this conversation]"]);
     const both = await told(triggered, "plan how to greet", { isLoaded: ({ name }) => name === "greet", maxSkills: 1 });
@@ -228,9 +228,9 @@ describe("the four tiers", () => {
   });
 });
 
-describe("skills that ask for more than text", () => {
+describe("skills that need more than text", () => {
   const skills = { alone: { keywords: ["whales"], body: "Look alone.", more: { context: "fork", effort: "high" } } };
-  it("[X-03] are named where somebody can run them on their own, and told with what is not in force where nobody can", async () => {
+  it("[X-03] are named if they can run on their own, and otherwise included with their unsupported fields", async () => {
     expect((await told(skills, "whales", { canFork: true })).text).toBe(
       "[Skill alone runs on its own: load_skill runs it]",
     );
@@ -241,8 +241,8 @@ describe("skills that ask for more than text", () => {
   });
 });
 
-describe("triggers that cannot be used", () => {
-  it("[T-07] are none: the skill is listed as one without", async () => {
+describe("unusable triggers", () => {
+  it("[T-07] count as none: the skill is listed as one without", async () => {
     const root = temporaryFolder({
       "a/SKILL.md":
         '---\ndescription: Audits.\ntriggers:\n  patterns: ["(?=audit)", ".*"]\n  keywords: ["-"]\n---\nAudit.\n',
@@ -255,12 +255,12 @@ describe("triggers that cannot be used", () => {
   });
 });
 
-describe("who may invoke", () => {
+describe("restricted invocation", () => {
   const skills = {
     secret: { keywords: ["ship"], body: "Ship $ARGUMENTS.", more: { "disable-model-invocation": true } },
     auto: { keywords: ["auto"], more: { "user-invocable": false } },
   };
-  it("[X-01] hides from the model what only a person may invoke, who still can by name", async () => {
+  it("[X-01] hides from the model what only a user can invoke, who still can by name", async () => {
     expect(await told(skills, "ship it")).toMatchObject({ tier: "breadcrumb", text: "[1 skills available]" });
     expect((await told(skills, "list skills")).text).not.toContain("secret");
     expect((await told(skills, "/secret prod now")).text).toContain("Ship prod now.");
@@ -270,7 +270,7 @@ describe("who may invoke", () => {
     expect((await told(named, "/data-chart: a b")).text).toContain("Draw a b.");
   });
 
-  it("[X-01] does not let a person call what only models may, though its triggers work", async () => {
+  it("[X-01] does not let a user call what only models may, though its triggers work", async () => {
     expect((await told(skills, "use the auto-pilot")).tier).toBe("full");
     const { matches } = await told(skills, "/auto");
     expect(matches.map(({ level }) => level)).toEqual(["trigger"]);
@@ -280,7 +280,7 @@ describe("who may invoke", () => {
   });
 });
 
-describe("asking what there is", () => {
+describe("a question for all skills", () => {
   it.each([
     "Please list all your skills",
     "can you list your skills please?",
@@ -298,20 +298,20 @@ describe("asking what there is", () => {
   });
 });
 
-describe("the budget", () => {
+describe("the disclosure budget", () => {
   const many = (number: number, description = "Does one thing well and says so here.") =>
     Object.fromEntries(
       Array.from({ length: number }, (_, index) => [`skill-number-${index}`, { description, keywords: [`k${index}`] }]),
     );
 
-  it("[T-09] holds: about 10 tokens for tier 1, about 15 a skill for tier 2", async () => {
+  it("[T-09] is met: about 10 tokens for tier 1, about 15 per skill for tier 2", async () => {
     expect((await told(many(200), "hm")).tokens).toBeLessThanOrEqual(10);
     const registry = await told(many(200), "list skills", { listingBudget: 3200 });
     expect(registry.tokens / 200).toBeLessThanOrEqual(15.5);
     expect(registry.omitted).toEqual({ descriptions: 0, names: 0, instructions: [] });
   });
 
-  it("[T-09] costs at most 4 tokens a skill above the names and descriptions themselves", async () => {
+  it("[T-09] includes at most 4 tokens per skill above the names and descriptions themselves", async () => {
     const { text } = await told(many(100), "list skills", { listingBudget: 3000 });
     const own = (await catalogOf(many(100))).skills.reduce(
       (sum, { name, manifest }) => sum + name.length + manifest.briefDescription.length,
@@ -320,7 +320,7 @@ describe("the budget", () => {
     expect(estimateTokens(text) - own / 4).toBeLessThanOrEqual(400);
   });
 
-  it("keeps every name of 200 skills under 1,500 tokens, and says what was cut", async () => {
+  it("keeps every name of 200 skills under 1,500 tokens, and reports what was cut", async () => {
     const {
       text,
       tokens,
@@ -335,7 +335,7 @@ describe("the budget", () => {
     expect(cut.descriptions).toBeGreaterThan(0);
   });
 
-  it("[A-03] shortens descriptions evenly, and gives those that fit the query whole after the list", async () => {
+  it("[A-03] shortens descriptions evenly, and gives those that match the query whole after the list", async () => {
     const skills = {
       ...many(40, "A description of ninety characters or so, which is far too long for a line of such a list."),
     };
@@ -359,7 +359,7 @@ describe("the budget", () => {
     expect(listed).toEqual({ whole: 1, shortened: 40, named: 0, left: 0 });
   });
 
-  it("[A-03] gives descriptions to some where there is too little for each, the most used first", async () => {
+  it("[A-03] gives descriptions to some if there is too little for each, the most used first", async () => {
     const { prefix, tokens, listed } = await told(
       { ...many(200, "A description that is rather long, so it must give way."), plain: {} },
       "what now",
@@ -372,7 +372,7 @@ describe("the budget", () => {
     expect(prefix).toContain(`(${listed?.shortened} descriptions of 201 shortened, ${listed?.named} left out to fit)`);
   });
 
-  it("[A-03] lists the most used names where not even these fit, in the order of names", async () => {
+  it("[A-03] lists the most used names if not all fit, in the order of names", async () => {
     const options = { listingBudget: 40, search: "search_skills", usage: ["skill-number-77", "skill-number-9"] };
     const { text, omitted: cut } = await told(many(200), "list skills", options);
     expect(text).toMatch(/^\[200 skills available\] (?:skill-number-\d+, )+and \d+ more: search_skills$/);
@@ -380,7 +380,7 @@ describe("the budget", () => {
     expect(cut.names).toBe(200 - (text.match(/skill-number/g)?.length ?? 0));
   });
 
-  it("says so when it gives names only", async () => {
+  it("reports that it gives names only", async () => {
     const { text, omitted: cut } = await told(many(200), "list skills", { budget: 920, search: "search_skills" });
     expect(text).toMatch(
       /^\[200 skills available\] skill-number-0, .*\n\(names only, to fit; search_skills tells more\)$/,
@@ -388,7 +388,7 @@ describe("the budget", () => {
     expect(cut).toMatchObject({ descriptions: 200, names: 0 });
   });
 
-  it.each([0, 1, 5, 20, 60, 150, 400, 1000, 3000])("holds at %i tokens", async (budget) => {
+  it.each([0, 1, 5, 20, 60, 150, 400, 1000, 3000])("is met at %i tokens", async (budget) => {
     const skills = many(200, "A description that is rather long, so it must give way.");
     const { text, omitted: cut } = await told(skills, "list skills", { budget, search: "search_skills" });
     const line = "[200 skills available]";
@@ -399,7 +399,7 @@ describe("the budget", () => {
     if (cut.names > 0 && named > 0) expect(text).toContain(`, and ${cut.names} more: search_skills`);
   });
 
-  it("gives the order of names whatever is cut, so that caches of prompts hold", async () => {
+  it("keeps the order of names whatever is cut, so that prompt caches work", async () => {
     for (const budget of [400, 1000, 9000]) {
       const { text } = await told(many(60), "list skills", { budget });
       const names = text.match(/skill-number-\d+/g) ?? [];
@@ -407,7 +407,7 @@ describe("the budget", () => {
     }
   });
 
-  it("leaves instructions out that have no room, and names them", async () => {
+  it("omits instructions that do not fit, and names them", async () => {
     const skills = {
       long: { keywords: ["ferry"], body: "x".repeat(9000) },
       short: { keywords: ["ferry"], body: "Short." },
@@ -426,7 +426,7 @@ describe("the budget", () => {
 });
 
 describe("the static listing", () => {
-  it("[S-14] is the section word for word, with the path where one is mounted", async () => {
+  it("[S-14] is the section word for word, with the mount path if there is one", async () => {
     const { skills } = await catalogOf({
       research: { description: "Research topics using Perplexity AI" },
       "code-review": {
@@ -448,14 +448,14 @@ If one clearly applies, invoke it with \`use_skill\`. If none apply, respond dir
     expect(formatPromptSection([])).toBe("");
   });
 
-  it("[X-07] says when to use a skill beside what it does", async () => {
+  it("[X-07] includes when to use a skill in addition to its purpose", async () => {
     const { skills } = await catalogOf({ a: { description: "Does a.", more: { when_to_use: "When a is due." } } });
     expect(formatPromptListing(skills)).toBe("- a: Does a. When a is due.");
   });
 });
 
-describe("a source of somebody else's", () => {
-  it("may fail in its own way: the skill is named as not shown", async () => {
+describe("a custom source", () => {
+  it("can fail in its own way: the skill is named as not shown", async () => {
     const [skill] = (await catalogOf({ odd: { keywords: ["ferry"] } })).skills;
     if (!skill) throw new Error("there is one");
     const broken = {
@@ -469,8 +469,8 @@ describe("a source of somebody else's", () => {
   });
 });
 
-describe("a skill that can no longer be read", () => {
-  it("is named as not shown, and the others are told", async () => {
+describe("a skill that has become unreadable", () => {
+  it("is named as not shown, and the others are included", async () => {
     const root = temporaryFolder({
       "a/SKILL.md": "---\ndescription: A.\ntriggers:\n  keywords: [ferry]\n---\nAlpha.\n",
       "b/SKILL.md": "---\ndescription: B.\ntriggers:\n  keywords: [ferry]\n---\nBeta.\n",

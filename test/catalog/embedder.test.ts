@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createEmbeddedMatcher, type Embedder } from "../../src/catalog/search/embedder.ts";
 import { sketch } from "../support/skills.ts";
 
-/** A small embedder with a number for each topic, which words of several languages belong to. */
+/** A small embedder with a number for each topic, with words of several languages. */
 const TOPICS = [
   ["invoice", "bill", "rechnung", "factura", "請求書"],
   ["slides", "presentation", "deck", "folien", "diapositivas"],
@@ -24,7 +24,7 @@ const namesFor = async (query: string, options = {}) =>
   (await createEmbeddedMatcher(SKILLS, embedder).match(query, options)).matches.map(({ skill }) => skill.name);
 
 describe("a matcher with an embedder", () => {
-  it("finds by meaning what words do not find, and says so", async () => {
+  it("finds by meaning what words do not find, and reports that", async () => {
     const { matches, problem } = await createEmbeddedMatcher(SKILLS, embedder).match("Folien bitte");
     expect(matches.map(({ skill, level, reasons }) => ({ name: skill.name, level, reasons }))).toEqual([
       { name: "decks", level: "words", reasons: [{ kind: "meaning", text: "its description" }] },
@@ -33,19 +33,19 @@ describe("a matcher with an embedder", () => {
     expect(await namesFor("請求書")).toEqual(["invoices"]);
   });
 
-  it("puts first what both find, and keeps triggers before either", async () => {
+  it("ranks common results first, and triggers before both", async () => {
     expect((await namesFor("cook a soup, then send the factura"))[0]).toBe("soups");
     expect(await namesFor("a dunning letter about the soup")).toEqual(["invoices", "soups"]);
   });
 
-  it("leaves out what is refused, hidden or beyond the limit", async () => {
+  it("omits skills that are refused, hidden or beyond the limit", async () => {
     expect(await namesFor("no slides: Folien")).toEqual([]);
     expect(await namesFor("Folien", { isVisible: () => false })).toEqual([]);
     expect(await namesFor("rechnung, folien, kochen", { limit: 2 })).toHaveLength(2);
     expect(await namesFor("rechnung", { limit: 0 })).toEqual([]);
   });
 
-  it("embeds the skills once, and in portions", async () => {
+  it("embeds the skills once, in batches", async () => {
     const many = Array.from({ length: 130 }, (_, at) => sketch(`s${at}`, { description: `Soup ${at}.` }));
     const matcher = createEmbeddedMatcher(many, embedder);
     calls.length = 0;
@@ -64,7 +64,7 @@ describe("a matcher with an embedder", () => {
       async (texts) => texts.map((text) => Array(text.length).fill(1)),
       /vectors of/,
     ],
-  ])("ranks by words when the embedder %s, and says why", async (_, embed, problem) => {
+  ])("ranks by words when the embedder %s, and reports why", async (_, embed, problem) => {
     const result = await createEmbeddedMatcher(SKILLS, { embed }).match("an invoice");
     expect(result.matches.map(({ skill }) => skill.name)).toEqual(["invoices"]);
     expect(result.problem).toMatch(problem);

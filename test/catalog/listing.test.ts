@@ -25,7 +25,7 @@ const ALL = cuedSkills();
 const tellOf = async (skills: readonly CuedSkill[], query: string, options: DiscloseOptions = {}) =>
   await disclose(await catalogWith(skills), query, { search: "search_skills", ...options });
 
-/** Whether a text has the skill's line, and its cue in it. */
+/** True when a text has the skill's line, including its cue. */
 function isListed(text: string, { name }: CuedSkill): boolean {
   return new RegExp(`^- ${name}(?::|$)|[\\] ,]${name}(?:,|$)`, "m").test(text);
 }
@@ -52,7 +52,7 @@ describe("the list of skills", () => {
     },
   );
 
-  it.each([0, 1])("[A-02] has all names of 300 skills, and the cues of those that fit (set %i)", async (half) => {
+  it.each([0, 1])("[A-02] has all names of 300 skills, and the cues that fit (set %i)", async (half) => {
     const skills = ALL.slice(half * 300, half * 300 + 300);
     for (const wanted of skills.filter((_, index) => index % 30 === 0)) {
       const { prefix, suffix, shortlist, listed } = await tellOf(skills, wanted.request, { listingBudget: 2000 });
@@ -88,7 +88,7 @@ describe("the list of skills", () => {
     expect(seen).toEqual(["whole", "whole", "shortened", "shortened", "some names", "most used names"]);
   });
 
-  it("[A-03] leaves the prefix to its own budget, and full texts to theirs", async () => {
+  it("[A-03] limits the prefix by its own budget, and full texts by theirs", async () => {
     const skills = ALL.slice(0, 60);
     const query = `use the ${skills[7]?.name} skill`;
     const told = await tellOf(skills, query, { listingBudget: 500, budget: 600 });
@@ -102,7 +102,7 @@ describe("the list of skills", () => {
 describe("the prefix and the suffix", () => {
   const QUERIES = ["hello", "Review my Terraform modules", "use the regex-test skill", "list skills", "ferry", ""];
 
-  it("[A-04] are the text, and the query changes the suffix alone", async () => {
+  it("[A-04] are the text, and the query changes only the suffix", async () => {
     for (const size of [1, 60, 300, 600]) {
       const catalog = await catalogWith(ALL.slice(0, size));
       const prefixes = await Promise.all(
@@ -117,7 +117,7 @@ describe("the prefix and the suffix", () => {
     }
   });
 
-  it("[A-04] have no prefix where every skill has triggers: what is said of them depends on the query", async () => {
+  it("[A-04] have no prefix if every skill has triggers: the text depends on the query", async () => {
     const catalog = await catalogOf({ a: { keywords: ["ferry"] }, b: { keywords: ["lighthouse"] } });
     for (const query of ["hello", "ferry", "list skills"]) {
       const { prefix, suffix, text } = await disclose(catalog, query);
@@ -145,7 +145,7 @@ describe("the prefix and the suffix", () => {
     }
   });
 
-  it("[A-04] change neither with what is used meanwhile nor with the order of questions", async () => {
+  it("[A-04] change neither with uses meanwhile nor with the order of questions", async () => {
     const skills = ALL.slice(0, 400);
     const usage = ["regex-test", "sql-review"];
     const first = await disclose(await catalogWith(skills), "hello", { usage, recent: ["regex-test"] });

@@ -66,7 +66,7 @@ describe("keywords and verbs", () => {
     expect(await matched({ it: { verbs: [keyword] } }, query)).toHaveLength(isFound ? 1 : 0);
   });
 
-  it("[T-02] says which of them was found", async () => {
+  it("[T-02] reports which of them was found", async () => {
     const skills = { hello: { keywords: ["greet", "greeting"], verbs: ["wave"], patterns: ["greet\\s+\\w+"] } };
     expect(await matched(skills, "Greet the team and wave")).toEqual([
       "hello trigger: keyword greet, verb wave, pattern greet\\s+\\w+",
@@ -92,7 +92,7 @@ describe("patterns", () => {
     expect(await matched({ it: { patterns: [pattern] } }, query)).toHaveLength(isFound ? 1 : 0);
   });
 
-  it("[Q-11] takes a number of steps that grows with the length, also for a pattern that would hang other engines", async () => {
+  it("[Q-11] takes linear steps, also for a pattern that would hang other engines", async () => {
     const patterns = ["(a+)+$", "(a|aa)+$", "(.*a){20}"];
     const matcher = matcherFor({ evil: { patterns }, plain: { patterns: ["ab+c"] } });
     expect((await matcher.match(`${"a".repeat(5000)}!`, { limit: 0 })).matches).toHaveLength(1);
@@ -106,7 +106,7 @@ describe("patterns", () => {
   });
 });
 
-describe("a pattern on what the user says not to do", () => {
+describe("a pattern in a negated clause", () => {
   const skills = { shop: { patterns: ["deploy(ing)?\\s+the\\s+shop"] } };
   it.each([
     "do not deploy the shop",
@@ -123,7 +123,7 @@ describe("a pattern on what the user says not to do", () => {
     "do not deploy the shop by hand; deploy the shop with the script",
     "do not wait, deploy the shop",
     "İ do not know: deploy the shop",
-  ])("selects it elsewhere: %j", async (query) => expect(await matched(skills, query)).toHaveLength(1));
+  ])("selects it in other clauses: %j", async (query) => expect(await matched(skills, query)).toHaveLength(1));
 });
 
 describe("paths", () => {
@@ -146,7 +146,7 @@ describe("paths", () => {
     expect(await matched(skills(paths), query)).toHaveLength(isFound ? 1 : 0);
   });
 
-  it("[X-07] also fit the files that the conversation is about", async () => {
+  it("[X-07] also match the files of the conversation", async () => {
     expect(await matched(skills(["docs/**/*.md"]), "tidy this", { files: ["docs/a/b.md"] })).toEqual([
       "it weak: path docs/**/*.md",
     ]);
@@ -234,14 +234,14 @@ describe("several mentions, and refusals", () => {
     "never use the deploy skill to ship",
     "please don't ever use the deploy skill to ship",
     "stop using the deploy skill, ship it",
-  ])("leaves out a skill that the query refuses: %j", async (query) => {
+  ])("omits a skill that the query refuses: %j", async (query) => {
     const { matches, rejected: against } = await matcherFor(skills).match(query);
     expect(matches.filter(({ level }) => level !== "words")).toEqual([]);
     expect(against).toMatchObject([{ skill: { name: "deploy" }, cue: "not the deploy skill" }]);
   });
 });
 
-describe("calls that are refused", () => {
+describe("refused calls", () => {
   it.each(["do not use /deploy", "don't /deploy yet", "not $deploy"])("%j", async (query) => {
     expect(await matched({ deploy: {} }, query)).toEqual([]);
   });
@@ -268,7 +268,7 @@ describe("the order of matches", () => {
     ]);
   });
 
-  it("[T-03, T-08] an exact name of several telling words, or a whole example, is an exact phrase; the words of a name are not", async () => {
+  it("gives the level exact phrase to a name of several distinctive words or a whole example, not to its words", async () => {
     const skills = { "code-review": {}, "how-to": {}, other: { examples: ["How do I review code?"] } };
     expect(await matched(skills, "the code-review we had")).toEqual(["code-review phrase: name code-review"]);
     expect(await matched(skills, "do a code review")).toEqual(["code-review weak: name code-review"]);
@@ -278,7 +278,7 @@ describe("the order of matches", () => {
     expect(await matched({ emoji: { examples: ["🚀"] } }, "")).toEqual([]);
   });
 
-  it("[T-03] goes by recent use within a level, then by words in common, then by name", async () => {
+  it("[T-03] is recent use within a level, then common words, then the name", async () => {
     const skills = {
       alpha: { keywords: ["report"] },
       beta: { keywords: ["report"] },
@@ -298,14 +298,14 @@ describe("the order of matches", () => {
 
 describe("negative cues", () => {
   const skills = { pdf: { keywords: ["pdf"], negative: ["merge", "no pdf"] } };
-  it("speak against a skill, and are said", async () => {
+  it("exclude a skill, and are reported", async () => {
     const { matches, rejected: against } = await matcherFor(skills).match("merge this pdf");
     expect(matches).toEqual([]);
     expect(against).toMatchObject([{ skill: { name: "pdf" }, cue: "merge" }]);
     expect(await matched(skills, "sign this pdf")).toHaveLength(1);
   });
 
-  it("do not speak against a skill that is mentioned", async () => {
+  it("do not exclude a skill that is mentioned", async () => {
     expect(await matched(skills, "merge it with the pdf skill")).toEqual(["pdf explicit: mention the pdf skill"]);
   });
 });
@@ -322,7 +322,7 @@ describe("ranking by words", () => {
   };
   const first = async (query: string, options = {}) => (await matcherFor(skills).match(query, options)).matches[0];
 
-  it("knows a word in its other forms, and where it stands", async () => {
+  it("matches other forms of a word, and considers its field", async () => {
     expect(await first("invoicing a customer")).toMatchObject({
       skill: { name: "invoices" },
       level: "words",
@@ -335,29 +335,29 @@ describe("ranking by words", () => {
     ]);
   });
 
-  it("[X-07] looks at when_to_use too", async () => {
+  it("[X-07] includes when_to_use", async () => {
     expect((await first("I must be at the airport"))?.skill.name).toBe("flight-search");
   });
 
-  it("looks into the instructions when asked to", async () => {
+  it("searches the instructions on request", async () => {
     expect(await first("restart the k8s cluster")).toBeUndefined();
     expect((await first("restart the k8s cluster", { bodies: true }))?.skill.name).toBe("notes");
   });
 
-  it("says nothing for a query of empty words", async () => {
+  it("finds nothing for a query of function words", async () => {
     expect((await matcherFor(skills).match("can you please help me with this")).matches).toEqual([]);
     expect((await matcherFor(skills).match("")).matches).toEqual([]);
     expect((await createMatcher([]).match("anything")).matches).toEqual([]);
   });
 
-  it("finds words of scripts without blanks", async () => {
+  it("finds words of scripts without spaces", async () => {
     const japanese = { a: { description: "議事録を要約する" }, b: { description: "画像を編集する" } };
     expect((await matcherFor(japanese).match("会議の議事録をまとめて")).matches[0]?.skill.name).toBe("a");
   });
 });
 
 describe("a long query", () => {
-  it("[Q-11] is looked at in steps that grow with its length, and cut at a limit that is said", async () => {
+  it("[Q-11] takes linear steps, and is cut at a limit that is reported", async () => {
     await expectLinearSteps(
       MODULES,
       async ({ createMatcher, sketch }: Modules, words: number) => {
@@ -378,7 +378,7 @@ describe("a long query", () => {
 });
 
 describe("patterns on a long text", () => {
-  it("fit where they would on the whole text, also across lines and blank ones", async () => {
+  it("match as on the whole text, also across lines and blank lines", async () => {
     const filler = Array.from({ length: 80 }, (_, at) => `line ${at} of something that was pasted here`);
     const long = (...lines: string[]) => [...filler, ...lines, ...filler].join("\n");
     const cases: [pattern: string, lines: string[], isFound: boolean][] = [
@@ -405,7 +405,7 @@ describe("a query that matches hundreds of skills", () => {
   const numbered = Array.from({ length: 150 }, (_, index) => String(index).padStart(3, "0"));
   const query = numbered.map((number) => `tool${number}`).join(" ");
 
-  it("returns the best 100 that it selects, and says that there are more", async () => {
+  it("returns the best 100 that it selects, and reports that there are more", async () => {
     const skills = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: [`tool${number}`] }]));
     const { matches, hasMore } = await matcherFor(skills).match(query, { limit: 0 });
     expect(matches.map(({ skill }) => skill.name)).toEqual(numbered.slice(0, 100).map((number) => `s${number}`));
@@ -413,7 +413,7 @@ describe("a query that matches hundreds of skills", () => {
     expect(await matcherFor(skills).match("tool000 tool001", { limit: 0 })).toMatchObject({ hasMore: false });
   });
 
-  it("returns the best 100 at the level weak, beside those it selects", async () => {
+  it("returns the best 100 at the level weak, in addition to those it selects", async () => {
     const common = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: ["write"] }]));
     const { matches, hasMore } = await matcherFor({ ...common, only: { keywords: ["tool000"] } }).match(
       `write ${query}`,
@@ -423,7 +423,7 @@ describe("a query that matches hundreds of skills", () => {
     expect(hasMore).toBe(true);
   });
 
-  it("puts a skill whose pattern does not match where its other triggers put it, or by words, or leaves it out", async () => {
+  it("ranks a skill whose pattern does not match by its other triggers, or by words, or omits it", async () => {
     const skills = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: [`tool${number}`] }]));
     const all = {
       ...skills,
@@ -442,7 +442,7 @@ describe("a query that matches hundreds of skills", () => {
     expect(matches.filter(isSelectedMatch)).toHaveLength(100);
   });
 
-  it("finds a weak skill whose pattern would select it, if it matched, after the 100 that are selected", async () => {
+  it("finds a weak skill after the 100 selected ones, even if its pattern comes close to a match", async () => {
     const skills = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: [`tool${number}`] }]));
     const all = { ...skills, zoo: { keywords: ["write"], patterns: ["tool000 +tool001 +tool003"] } };
     const { matches } = await matcherFor(all).match(`write about ${query}`);

@@ -3,13 +3,13 @@ import { type Catalog, filterCatalog, loadCatalog } from "../../src/catalog/cata
 import { createInlineSource, type Skill, type SkillScope, type Source } from "../../src/skill/skill.ts";
 import { sketch } from "../support/skills.ts";
 
-/** As a source has them: with where they came from. */
+/** As sources provide them: with their origin. */
 function place(name: string, scope: SkillScope, skills: readonly Skill[]): Source {
   const placed = skills.map((skill) => ({ ...skill, origin: { ...skill.origin, source: name, scope } }));
   return { ...createInlineSource(placed), name, scope, load: async () => ({ skills: placed, diagnostics: [] }) };
 }
 
-/** `mail` and `chat` are in two places each; the workspace is nearer. */
+/** `mail` and `chat` are in two folders each; the workspace is nearer. */
 async function twoPlaces(): Promise<Catalog> {
   return loadCatalog([
     place("own", "user", [sketch("mail"), sketch("chat"), sketch("note")]),
@@ -19,8 +19,8 @@ async function twoPlaces(): Promise<Catalog> {
 
 const ids = (skills: readonly Skill[]) => skills.map(({ name, origin }) => `${name}@${origin.source}`);
 
-describe("a narrower catalog", () => {
-  it("has the skills that are kept and no others, whichever way they are asked for", async () => {
+describe("a narrowed catalog", () => {
+  it("has exactly the kept skills in every query", async () => {
     const whole = await twoPlaces();
     const catalog = filterCatalog(whole, ({ name }) => name !== "chat");
     expect(catalog.names()).toEqual(["mail", "note"]);
@@ -41,7 +41,7 @@ describe("a narrower catalog", () => {
     expect(catalog.definitions().map(({ name }) => name)).toEqual(["mail", "note"]);
   });
 
-  it("finds a copy by its place, where that is kept", async () => {
+  it("finds a kept copy by its path", async () => {
     const catalog = filterCatalog(await twoPlaces(), ({ name, origin }) => name !== "mail" || origin.source === "near");
     expect(catalog.get("mail@near").origin.source).toBe("near");
     expect(catalog.get("mail@workspace").origin.source).toBe("near");
@@ -50,7 +50,7 @@ describe("a narrower catalog", () => {
     expect(ids(catalog.shadowed)).toEqual(["chat@own"]);
   });
 
-  it("lets no copy come forward that one hides which is left out", async () => {
+  it("reveals no copy that an omitted one shadows", async () => {
     const catalog = filterCatalog(await twoPlaces(), ({ origin }) => origin.source === "own");
     expect(catalog.names()).toEqual(["note"]);
     for (const name of ["mail", "mail@own", "mail@user", "mail@near"]) expect(catalog.find(name), name).toBeUndefined();
@@ -58,7 +58,7 @@ describe("a narrower catalog", () => {
     expect(catalog.shadowed).toEqual([]);
   });
 
-  it("does not name what is left out when it says what was meant", async () => {
+  it("does not suggest omitted names", async () => {
     const catalog = filterCatalog(await twoPlaces(), ({ name }) => name === "mail");
     const missing = (fields: object) => expect.objectContaining({ code: "not-found", ...fields });
     expect(() => catalog.get("mial")).toThrow(missing({ fix: expect.stringContaining('did you mean "mail"?') }));
@@ -66,7 +66,7 @@ describe("a narrower catalog", () => {
     expect(() => catalog.get("chat")).toThrow("Skill 'chat' not found");
   });
 
-  it("stays narrow when the sources are read again, for what is new too", async () => {
+  it("stays narrow after a reload, for new skills too", async () => {
     const skills = [sketch("mail"), sketch("chat")];
     const source: Source = { name: "own", scope: "user", load: async () => ({ skills: [...skills], diagnostics: [] }) };
     const catalog = filterCatalog(await loadCatalog([source]), ({ name }) => name.startsWith("m"));
@@ -77,7 +77,7 @@ describe("a narrower catalog", () => {
     expect(catalog.names(), "a snapshot stays what it was").toEqual(["mail"]);
   });
 
-  it("looks again when a skill is asked for: what is not kept any more is not found", async () => {
+  it("checks again at each request: a skill that is no longer kept is not found", async () => {
     let isKept = true;
     const catalog = filterCatalog(await twoPlaces(), () => isKept);
     expect(catalog.has("mail")).toBe(true);
@@ -87,14 +87,14 @@ describe("a narrower catalog", () => {
     expect(() => catalog.get("mail")).toThrow("not found");
   });
 
-  it("tells what is available to whom, as the whole one does", async () => {
+  it("reports availability like the whole catalog", async () => {
     const catalog = filterCatalog(await twoPlaces(), ({ name }) => name !== "chat");
     const isDenied = ({ name }: Skill) => (name === "mail" ? [{ code: "no" }] : []);
     expect(catalog.available(isDenied).map(({ name }) => name)).toEqual(["note"]);
     expect(catalog.definitions(isDenied)).toEqual([{ name: "note", description: "Skill note." }]);
   });
 
-  it("keeps the definition of a skill whose name is not written in a line as it is", async () => {
+  it("keeps the definition of a skill whose name is escaped in a line", async () => {
     const spaced = { ...sketch("notes"), name: "my  notes" };
     const whole = await loadCatalog([place("own", "user", [spaced, sketch("chat")])]);
     const catalog = filterCatalog(whole, ({ name }) => name !== "chat");

@@ -20,7 +20,7 @@ describe("findOverlaps", () => {
     },
   );
 
-  it("names the words that collide, and which of the two to narrow", async () => {
+  it("names the colliding words, and which of the two to narrow", async () => {
     const general = skill("documents", "Writes invoices and letters for customers in PDF.");
     const special = skill("invoices", "Writes invoices for customers in PDF.");
     const [overlap, ...others] = await findOverlaps([

@@ -22,7 +22,7 @@ describe("the words of a query", () => {
     expect((await namesFor(skills, "the invoice and the parcel: the parcel first, this parcel"))[0]).toBe("parcels");
   });
 
-  it("are the 48 that tell most, however many there are", async () => {
+  it("are the 48 most distinctive, however many there are", async () => {
     const words = Array.from(
       { length: 60 },
       (_, at) => `qu${"abcdefghij"[at % 10]}${"klmnop"[Math.floor(at / 10)]}xor`,
@@ -53,7 +53,7 @@ describe("the words of a query", () => {
     ["JSON", ["{", ...Array(9).fill('  "kubernetes": "the cluster deployment has a pod",'), "}"]],
     ["a diff", ["diff --git a/a.go b/a.go", ...Array(9).fill("+\tkubernetes cluster deployment pod"), "... 9 more"]],
     ["the head of a mail", ["From: Ann", "Subject: kubernetes cluster deployment pod", "", "Hello.", "x".repeat(300)]],
-  ])("count less in %s, whatever is on the other edge of the text", async (_, paste) => {
+  ])("count less in %s, whatever is at the other end of the text", async (_, paste) => {
     const skills = {
       billing: { description: "Bills a customer for hours." },
       clusters: { description: "Debugs a kubernetes cluster: deployment and pod." },
@@ -65,7 +65,7 @@ describe("the words of a query", () => {
     expect(read).toEqual(["billing", "billing"]);
   });
 
-  it("are also read at the end of a query that is too long to be read as a whole", async () => {
+  it("are also read at the end of a query that is too long to be read completely", async () => {
     const skills = {
       billing: { description: "Bills a customer for hours." },
       canal: { description: "History of a canal." },
@@ -78,7 +78,7 @@ describe("the words of a query", () => {
     ).toHaveLength(1);
   });
 
-  it("are found with a typing error, if nothing has them as they are written", async () => {
+  it("are found with a typo, if no skill has them as written", async () => {
     const skills = {
       invoices: { description: "Creates invoices." },
       kubernetes: { description: "Debugs kubernetes." },
@@ -99,7 +99,7 @@ describe("the words of a query", () => {
     expect(await namesFor(two, "I want a devcontainer")).toEqual(["setup"]);
   });
 
-  it("include what files of a type are called", async () => {
+  it("include the names of file types", async () => {
     const skills = { sheets: { description: "Edits spreadsheets." }, slides: { description: "Makes presentations." } };
     expect(await namesFor(skills, "fix the totals in reports/q3.xlsx.")).toEqual(["sheets"]);
     expect(await namesFor(skills, "shorten deck.pptx")).toEqual(["slides"]);
@@ -120,7 +120,7 @@ describe("the words of a query", () => {
     ]);
   });
 
-  it("do not count where they are function words of the query's language", async () => {
+  it("do not count if they are function words of the query's language", async () => {
     const skills = { games: { description: "The player may die." }, rechnung: { description: "Rechnung, invoice." } };
     expect(await namesFor(skills, "Bitte schreibe die Rechnung für den Kunden")).toEqual(["rechnung"]);
     expect(await namesFor(skills, "why does the player die")).toEqual(["games"]);
@@ -128,7 +128,7 @@ describe("the words of a query", () => {
 });
 
 describe("a skill", () => {
-  it("comes first when the query has more of its name, and when it has neighbors of the query as neighbors", async () => {
+  it("ranks first when the query has more of its name, and when its neighboring words match", async () => {
     const body = "Sorts names, lists, values.";
     const names = { "release-notes": { description: "Text.", body }, "meeting-notes": { description: "Text.", body } };
     expect((await namesFor(names, "notes for the release"))[0]).toBe("release-notes");
@@ -144,7 +144,7 @@ describe("a skill", () => {
 });
 
 describe("the cost of a query", () => {
-  it("[Q-11] is bounded by the words that tell most: steps do not grow with the documents for words beyond those", async () => {
+  it("[Q-11] is limited by the most distinctive words: other words add no steps per document", async () => {
     const words = (count: number) =>
       EVALUATION_SKILLS.flatMap(({ body }) => body.split(/\W+/))
         .slice(0, count)
@@ -162,7 +162,7 @@ describe("the cost of a query", () => {
     expect(many - none).toBeLessThan(4.5 * (few - none));
   });
 
-  it("[Q-11] grows with the length of the query at most, also when no word of it is known", async () => {
+  it("[Q-11] is linear in the length of the query, also without a known word", async () => {
     await expectLinearSteps(
       MODULES,
       async ({ evaluationMatcher }: Modules, count: number) => {
@@ -185,7 +185,7 @@ describe("the evaluation set", () => {
     expect(EVALUATION_REQUESTS.filter(({ skill }) => !names.has(skill))).toEqual([]);
   });
 
-  // Somewhat below what was measured, which is in docs/disclosure.md.
+  // Slightly below the measured values in docs/disclosure.md.
   it.each<[kinds: RequestKind[], first: number, five: number]>([
     [["short", "long"], 0.6, 0.72],
     [["paste"], 0.58, 0.78],

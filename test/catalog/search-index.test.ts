@@ -69,7 +69,7 @@ const namesIn = async (skills: readonly Skill[], query: string) =>
   (await createMatcher(skills).match(query, { bodies: true })).matches.map(({ skill }) => skill.name);
 
 describe("the search index", () => {
-  it("[A-09] is kept: the first query of the next process reads no instructions", async () => {
+  it("[A-09] is stored: the first query of the next process reads no instructions", async () => {
     const { open, remove, store } = scene();
     expect(await namesIn(await open(), "zeppelin")).toEqual(["alpha"]);
     const again = await open();
@@ -81,7 +81,7 @@ describe("the search index", () => {
     expect(store.load()).toEqual(kept);
   });
 
-  it("[A-09] is another one for a narrower catalog, and both are kept", async () => {
+  it("[A-09] is separate for a narrowed catalog, and both are stored", async () => {
     const { skills, store, remove } = scene();
     const open = async () => {
       const whole = await loadCatalog([createDirectorySource({ path: skills })]);
@@ -101,7 +101,7 @@ describe("the search index", () => {
     expect(store.load()).toEqual(kept);
   });
 
-  it("[A-09] is updated for the skills that changed, came or went, and only these are read", async () => {
+  it("[A-09] is updated for changed, added and removed skills, and only these are read", async () => {
     const { open, write, remove, store } = scene();
     await namesIn(await open(), "zeppelin");
     write("beta", skillText("beta", { description: "Paints walls.", body: "Use the vermilion pigment." }), 30);
@@ -117,7 +117,7 @@ describe("the search index", () => {
     expect(store.load()).toBeDefined();
   });
 
-  it("[A-09] reads a file again that changed within the clock's tick, and one whose queries changed", async () => {
+  it("[A-09] is updated for a file that changed within the clock's tick, or whose queries changed", async () => {
     const { open, write, skills } = scene();
     write("alpha", skillText("alpha", { description: "Writes invoices.", body: "Ask the zeppelin registry." }), 0);
     const first = await open();
@@ -136,7 +136,7 @@ describe("the search index", () => {
     expect(await namesIn(await open(), "varnish")).toEqual(["beta"]);
   });
 
-  it("[A-09] notices queries that changed in a folder that the link `evals` leads to", async () => {
+  it("[A-09] notices changed queries in a folder that the link `evals` leads to", async () => {
     const { open, skills } = scene();
     const write = (query: string, secondsAgo: number) => {
       const queries = [{ query, should_trigger: true, split: "train" }];
@@ -154,7 +154,7 @@ describe("the search index", () => {
     expect(await namesIn(await open(), "lacquer")).toEqual([]);
   });
 
-  it("[A-09] keeps skills of a program too, by what they say", async () => {
+  it("[A-09] stores skills of a program too, by their content", async () => {
     const { open } = scene();
     const inline = (body: string) => [sketch("inline", { description: "Sews.", body })];
     expect(await namesIn(await open(inline("Use the bobbin.")), "bobbin")).toEqual(["inline"]);
@@ -193,7 +193,7 @@ describe("the search index", () => {
   });
 });
 
-describe("a search index that cannot be used", () => {
+describe("an unusable search index", () => {
   const DAMAGE: Record<string, (file: string) => void> = {
     "is empty": (file) => writeFileSync(file, ""),
     "is cut off": (file) => writeFileSync(file, readFileSync(file).subarray(0, -8)),
@@ -237,7 +237,7 @@ describe("a search index that cannot be used", () => {
       expect(decodeSearchIndex("key", store.load() ?? new Uint8Array())).toBeDefined();
   });
 
-  it("[A-09] is found out by any wrong byte and any length", () => {
+  it("[A-09] is detected by any wrong byte and any length", () => {
     const texts = (at: number) => [`name${at}`, "some words of a description", "", "", "and naïve 日本語 body"];
     const postings = buildPostings([0, 1, 2].map(texts));
     const whole = encodeSearchIndex("key", { documents: "[1,2,3]", cues: "[0,0,0]", postings });

@@ -29,19 +29,19 @@ describe("a catalog of 52 skills, two of them with broad triggers", () => {
         task,
       ).toEqual([]);
     }
-    // Both match often enough for this to say something.
+    // Both match often enough for a meaningful result.
     expect(reached.glob).toBeGreaterThanOrEqual(15);
     expect(reached.words).toBeGreaterThanOrEqual(25);
   });
 
-  it("[T-08] gives each task the instructions of the skill whose specific trigger it holds, first", async () => {
+  it("[T-08] gives each task the instructions of the skill with a matching specific trigger, first", async () => {
     for (const { name, task } of TASKS) {
       const { tier, shown } = await disclose(catalog, task);
       expect([tier, shown[0]?.name], task).toEqual(["full", name]);
     }
   });
 
-  it("ranks the skill whose words fit the task before one that a glob or a common word fits, where nobody has triggers", async () => {
+  it("ranks a skill by matching words before one with a matching glob or common word, without other triggers", async () => {
     const plain = TASKS.map(({ name, description }) => sketch(name, { description }));
     const matcher = createMatcher([...plain, sketch("python-style", PYTHON_STYLE), sketch("assistant", KEYWORDS)]);
     let ranked = 0;
@@ -58,7 +58,7 @@ describe("a catalog of 52 skills, two of them with broad triggers", () => {
     expect(ranked).toBeGreaterThanOrEqual(45);
   });
 
-  it("offers a skill for a file by name, and lists one that has nothing but broad triggers", async () => {
+  it("suggests a skill for a file by name, and lists one with only broad triggers", async () => {
     const skills = { ferry: { keywords: ["ferry"] }, terraform: { more: { paths: ["infra/**/*.tf"] } } };
     expect(await disclose(await catalogOf(skills), "tidy infra/prod/main.tf")).toMatchObject({
       tier: "breadcrumb",
@@ -115,7 +115,7 @@ describe("the weight of a trigger", () => {
     expect(await reason({ it: { keywords: [keyword] } }, `please ${keyword} now`)).toMatchObject({ level, weight: 1 });
   });
 
-  it("[T-08] common words do not add up, also not with a glob", async () => {
+  it("[T-08] of common words does not add up, even with a glob", async () => {
     const it = { keywords: ["write", "find", "code", "file"], more: { paths: ["src/**"] } };
     expect((await reason({ it }, "write code to find a file in src/a/b.py")).level).toBe("weak");
     expect(
@@ -123,7 +123,7 @@ describe("the weight of a trigger", () => {
     ).toBe("trigger");
   });
 
-  it("[T-08] falls with the number of skills that hold the word: up to the square root of all select one", async () => {
+  it("[T-08] decreases with the number of skills with the word: up to the square root of all select one", async () => {
     const catalog = (number: number) => ({
       it: { keywords: ["docker"] },
       ...others(number - 1, "Works with docker."),
@@ -139,7 +139,7 @@ describe("the weight of a trigger", () => {
     expect(await reason(catalog(64), "docker")).toMatchObject({ level: "weak", weight: 0 });
   });
 
-  it("[T-08] counts all forms of a word, and a phrase as a whole, also where hyphens join it", async () => {
+  it("[T-08] counts all forms of a word, and a phrase as a whole, also with hyphens", async () => {
     const skills = {
       it: { keywords: ["deployment", "docker compose", "議事録"] },
       ...others(30, "Deployments with docker, and how to compose a song. 会議の議事録。"),
@@ -171,7 +171,7 @@ describe("the weight of a trigger", () => {
     ["issue #\\d+", "issue #12", undefined],
     ["\\d{4}-\\d{2}", "in 2026-11", undefined],
     ["how (is|are) (the|our) (server|machine)", "how is the server", undefined],
-  ])("[T-08] a pattern is judged by the words that it needs: %s", async (pattern, query, weak) => {
+  ])("[T-08] of a pattern depends on the words that it needs: %s", async (pattern, query, weak) => {
     const skills = { it: { patterns: [pattern] }, ...others(30, "Nothing but painting.") };
     const found = await reason(skills, query);
     expect([found.level, found.weak]).toEqual([weak ? "weak" : "trigger", weak]);
@@ -184,7 +184,7 @@ describe("the weight of a trigger", () => {
     ["**/*.tf", 0.4],
     ["docs/**", 0.4],
     ["Dockerfile", 0.4],
-  ])("[T-08] the glob %s never selects", async (glob, weight) => {
+  ])("[T-08] of the glob %s never selects", async (glob, weight) => {
     const files = ["src/a.py", "src/a.md", "src/a.tsx", "src/a.tf", "docs/a", "Dockerfile"];
     const matcher = createMatcher([sketch("it", { more: { paths: [glob] } })]);
     expect((await matcher.match("tidy up", { files, limit: 0 })).matches).toMatchObject([
@@ -219,7 +219,7 @@ describe("a name in a query", () => {
   );
 
   it.each(["deploy it", "there is no report", "without report", "fix: a typo", "report the bug"])(
-    "[T-08] of one word is a word among others: %j",
+    "[T-08] of one word is a normal word: %j",
     async (query) => expect(await read(query)).toEqual([]),
   );
 
@@ -244,11 +244,11 @@ describe("a name in a query", () => {
     "do not just run code-review, also read it",
     "nutze code-review",
     "warum nicht code-review verwenden? Starte code-review",
-  ])("[T-03] that is asked for is an explicit mention: %j", async (query) => {
+  ])("[T-03] that is requested is an explicit mention: %j", async (query) => {
     expect(await read(query)).toEqual(["code-review explicit"]);
   });
 
-  it("[T-03] of one word is asked for as a heading, but not where commits begin so", async () => {
+  it("[T-03] of one word is a request as a heading, but not as a commit prefix", async () => {
     expect(await read("summarize: this long text")).toEqual(["summarize explicit"]);
     expect(await read("fix: this long text")).toEqual([]);
   });
@@ -298,18 +298,18 @@ describe("a name in a query", () => {
     "ne pas utiliser code-review",
     "fais-le sans code-review",
     "code-review n'est pas nécessaire",
-  ])("[T-08] that is refused in the same clause leaves the skill out: %j", async (query) => {
+  ])("[T-08] that is refused in the same clause excludes the skill: %j", async (query) => {
     expect(await read(query)).toEqual(["not code-review"]);
   });
 
-  it("[T-08] refuses each name of a list, and a name of one word that is told not to", async () => {
+  it('[T-08] refuses each name of a list, and a single-word name after "do not"', async () => {
     expect(await read("don't run deploy-app or code-review")).toEqual(["not deploy-app", "not code-review"]);
     for (const query of ["don't deploy yet", "do not deploy", "don't use deploy", "skip deploy", "never deploy it"])
       expect(await read(query), query).toEqual(["not deploy"]);
     expect(await read("do not deploy but run code-review")).toEqual(["code-review explicit", "not deploy"]);
   });
 
-  it("[T-08] that is refused silences the skill's triggers too", async () => {
+  it("[T-08] that is refused disables the skill's triggers too", async () => {
     const catalog = await catalogOf({
       "code-review": { keywords: ["code review", "diff"] },
       ferry: { keywords: ["ferry"] },
@@ -322,7 +322,7 @@ describe("a name in a query", () => {
     });
   });
 
-  it("[T-08] is not needed to forbid what a trigger is for, while a report of a failure is no order", async () => {
+  it("[T-08] is not needed to forbid a trigger's action, while a report of a failure is not a refusal", async () => {
     const catalog = await catalogOf({ shop: { keywords: ["deploy the shop"], verbs: ["deploy"] }, ferry: {} });
     const shown = async (query: string) => (await disclose(catalog, query)).shown.length;
     for (const query of [
@@ -345,7 +345,7 @@ describe("a name in a query", () => {
       expect(await shown(query), query).toBe(1);
   });
 
-  it("[T-08] common words of German select nothing either", async () => {
+  it("[T-08] in common German words selects nothing either", async () => {
     const catalog = await catalogOf({ greedy: { keywords: ["schreib", "bitte", "suche", "mach"] }, ferry: {} });
     expect((await disclose(catalog, "schreib bitte einen Text und suche Bilder")).shown).toEqual([]);
   });

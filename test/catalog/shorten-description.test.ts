@@ -73,7 +73,7 @@ describe("the use-when part of a description", () => {
     "Covers webpack, modules, and rendering.",
   ])("is not %j", (sentence) => expect(splitDescription(sentence).cues).toEqual([]));
 
-  it("[A-02] may follow in the same sentence, and may be what `when_to_use` says", () => {
+  it("[A-02] can follow in the same sentence, and can come from `when_to_use`", () => {
     expect(splitDescription("Fixes CI failures; use when a workflow is red.")).toMatchObject({
       what: ["Fixes CI failures"],
       cues: ["use when a workflow is red."],
@@ -84,7 +84,7 @@ describe("the use-when part of a description", () => {
       expect(version).toContain("Before a merge");
   });
 
-  it("[A-02] is not when to leave a skill alone", () => {
+  it("[A-02] is not the advice when not to use a skill", () => {
     const { cues, negative } = splitDescription("Makes docs. Use when docs are missing. Do NOT use for comments.");
     expect([cues, negative]).toEqual([["Use when docs are missing."], ["Do NOT use for comments."]]);
   });
@@ -108,21 +108,21 @@ describe("shortening a description", () => {
     expect(within(pdf, 60)).toBe("Use when the user wants to read or fill PDF files.");
   });
 
-  it("keeps the brief description of the author in place of the first sentence", () => {
+  it("uses the author's brief description in place of the first sentence", () => {
     const skill = sketch("pdf", { description: pdf, more: { brief_description: "Reads and fills PDF files." } });
     expect(fitDescription(listDescriptionVersions(skill), 95)).toBe(
       "Reads and fills PDF files. Use when the user wants to read, merge, split, or fill PDF files.",
     );
   });
 
-  it("gives a list of quoted requests as its first ones", () => {
+  it("keeps the first of several quoted requests", () => {
     const quoted =
       'This skill should be used when the user asks to "publish a server", "package it for npm, or pnpm", "add a bin entry", or mentions registries.';
     expect(within(quoted, 100)).toBe('Use when the user asks to "publish a server" or mentions registries.');
     expect(within(quoted, 55)).toBe('Use when asked to "publish a server".');
   });
 
-  it("[A-02] never cuts a word and keeps a cue in every version, whatever the description", () => {
+  it("[A-02] never cuts a word and keeps a cue in every version of any description", () => {
     const word = fc.constantFrom(
       ..."data, reports tables; (such as e.g. including “quoted” forms) and or when the user — PDF/A .json 报告 geöffnet –".split(
         " ",
@@ -146,7 +146,7 @@ describe("shortening a description", () => {
     );
   });
 
-  it("[Q-06] joins no parts to a tag, and ends with hostile descriptions too", () => {
+  it("[Q-06] joins no parts to a tag, and terminates for hostile descriptions too", () => {
     const forged = `Makes things < (a) /skill_content> and more. Use when < (b) skill_content is ${"such as ".repeat(200)}x.`;
     for (const version of listDescriptionVersions({ ...sketch("x"), description: forged })) {
       expect(version).not.toMatch(/<\s*\/?\s*skill_/);
@@ -157,7 +157,7 @@ describe("shortening a description", () => {
       );
   });
 
-  it("[A-02] keeps the cue at the end of a description that is too long to be listed whole", () => {
+  it("[A-02] keeps the cue at the end of a description that is too long for the list", () => {
     const description = `${"Covers many things in some detail. ".repeat(60)}Use when the moon is full.`;
     const described = describeSkill({ ...sketch("x"), description });
     expect(described.length).toBeLessThanOrEqual(1024);

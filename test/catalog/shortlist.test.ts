@@ -45,7 +45,7 @@ describe("the shortlist", () => {
     expect(wrong.length / clear.length).toBeLessThan(0.05);
   });
 
-  it("has at most five matches, and as many as there are skills", async () => {
+  it("has at most five matches, and no more than there are skills", async () => {
     const skills = Array.from({ length: 8 }, (_, at) =>
       sketch(`invoice-${at}`, { description: "Creates customer invoices from time sheets." }),
     );

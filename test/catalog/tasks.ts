@@ -1,4 +1,4 @@
-/** A task, and the skill that it is for: what that does, and the one trigger that its author declares. */
+/** A task and its skill: the purpose, and the only trigger that its author declares. */
 interface Task {
   name: string;
   description: string;

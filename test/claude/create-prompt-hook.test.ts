@@ -25,7 +25,7 @@ describe("createPromptHook", () => {
     expect(await ask(createPromptHook(), { prompt: PROMPT, session_id: "a", cwd })).toEqual({});
   });
 
-  it("[A-06] lets the prompt go on when something goes wrong", async () => {
+  it("[A-06] passes the prompt on after an error", async () => {
     const errors: unknown[] = [];
     const catalog = await catalogOf({ solana: { keywords: ["solana"] } });
     const reload = () => Promise.reject(new Error("the disk is gone"));

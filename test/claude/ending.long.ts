@@ -12,13 +12,13 @@ import { temporaryFolder } from "../support/folder.ts";
 import { architecture, mixedPrompt, promptOf, task } from "./prompts.ts";
 import { evaluated, processesIn, typesOf } from "./setting.ts";
 
-describe("how an evaluation ends", () => {
+describe("the end of an evaluation", () => {
   for (const [status, error, code] of [
     [400, "invalid_request_error", "model-refused"],
     [401, "authentication_error", "model-refused"],
     [529, "overloaded_error", "model-unreachable"],
   ] as const) {
-    it(`is a result when the API says ${status}`, async () => {
+    it(`is a result when the API answers ${status}`, async () => {
       const { result, events, parent } = await evaluated(mixedPrompt(), () => ({ status, error }));
       expect(result).toMatchObject({ stop: "error", isError: true, error: { code } });
       expect(result.content).toContain(`It is ${error}`);
@@ -30,13 +30,13 @@ describe("how an evaluation ends", () => {
     });
   }
 
-  it("says how to sign in where there is no key", async () => {
+  it("explains how to sign in without a key", async () => {
     const { result } = await evaluated(promptOf(task), [], { env: { ANTHROPIC_API_KEY: undefined } });
     expect(result).toMatchObject({ stop: "error", isError: true });
     expect(result.error?.fix).toContain("set ANTHROPIC_API_KEY");
   });
 
-  it("is what there is when the model was asked as often as it may be", async () => {
+  it("is the partial result at the limit of model calls", async () => {
     const { result, parent } = await evaluated(
       mixedPrompt(),
       () => ({ tool: "mcp__skillet__open_sections", input: { keys: ["skills.testing"] } }),
@@ -47,7 +47,7 @@ describe("how an evaluation ends", () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("ends in time when the model says nothing", async () => {
+  it("comes in time when the model does not answer", async () => {
     const { result, events, parent } = await evaluated(mixedPrompt(), () => ({ hangs: true }), { seconds: 2 });
     expect(result).toMatchObject({ stop: "timeout", isError: true });
     expect(result.content).toContain("The limit of 2 seconds was reached");
@@ -55,7 +55,7 @@ describe("how an evaluation ends", () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("[N-20] is aborted with its process, in the middle of a call, and leaves nothing", async () => {
+  it("[N-20] comes with an abort of its process, during a call, and leaves nothing", async () => {
     const parent = temporaryFolder();
     const { env } = await claudeApi([() => ({ tool: "mcp__skillet__sleep", input: {} })]);
     let isEnded = false;
@@ -80,12 +80,12 @@ describe("how an evaluation ends", () => {
     expect(seen.at(-1)).toMatchObject({ type: "run-ended", stop: "aborted" });
     expect(isEnded).toBe(true);
     expect(readdirSync(parent)).toEqual([]);
-    // What is gone stays gone: nobody is left who writes.
+    // Deleted files stay deleted: no process writes any more.
     expect(processesIn(parent)).toEqual([]);
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("is over with the answer, whatever was to go on behind it", async () => {
+  it("comes with the answer, whatever would continue after it", async () => {
     const { result, requests } = await evaluated(
       promptOf(task),
       ({ prompt, results }) => {
@@ -99,18 +99,18 @@ describe("how an evaluation ends", () => {
     expect(result).toMatchObject({ content: "Done.", iterations: 2 });
     expect(requests).toHaveLength(3);
     expect(requests.at(-1)?.results[0]?.content).toContain("None.");
-    // What a sub-agent used was used.
+    // The usage of a sub-agent counts.
     expect(result.usage).toEqual({ inputTokens: 42, outputTokens: 21, cachedTokens: 12 });
   });
 
-  it("starts nothing when it is aborted before", async () => {
+  it("starts nothing after an earlier abort", async () => {
     const { result, requests, parent } = await evaluated(mixedPrompt(), [], { signal: AbortSignal.abort() });
     expect(result).toMatchObject({ stop: "aborted", isError: true });
     expect(requests).toEqual([]);
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("is a result when its process cannot be started, or dies", async () => {
+  it("is a result when its process cannot start, or dies", async () => {
     const folder = temporaryFolder({ "dies.sh": "#!/bin/sh\necho 'I am ill' >&2\nexit 3\n" });
     chmodSync(join(folder, "dies.sh"), 0o755);
     for (const [name, said] of [
@@ -145,15 +145,15 @@ describe("how an evaluation ends", () => {
       { sdkOptions: { pathToClaudeCodeExecutable: join(folder, "killed.sh") } },
     );
     expect(result).toMatchObject({ stop: "error", isError: true, error: { code: "claude-failed" } });
-    // Every call that is told of ends.
+    // Every started call has an end event.
     const told = ["run-started", "tool-called", "tool-ended", "step-ended", "run-ended"];
     expect(typesOf(events)).toEqual(told);
     expect(events[2]).toMatchObject({ tool: "kill", isError: true });
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("[N-28] starts no commands on a machine that has no sandbox for them", async () => {
-    // Neither bubblewrap nor anything else is there.
+  it("[N-28] starts no commands on a machine without a sandbox for them", async () => {
+    // Neither bubblewrap nor any other sandbox is installed.
     const { result, requests } = await evaluated(mixedPrompt(), [], {
       ...{ tools: ["Bash"], allowedTools: ["Bash"], env: { PATH: temporaryFolder() } },
     });
@@ -165,7 +165,7 @@ describe("how an evaluation ends", () => {
   });
 });
 
-/** The package that has the program for this system. */
+/** The package with the program for this system. */
 function programPackage(): string {
   const names = readdirSync(join(import.meta.dirname, "node_modules/@anthropic-ai"));
   return names.find((name) => name.startsWith("claude-agent-sdk-")) ?? "";

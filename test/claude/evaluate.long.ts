@@ -22,7 +22,7 @@ to view full workflow and access tools: run_tests.]`;
 const gave = (tool: string, text: string) => `<skill_output tool="${tool}">\n${text}\n</skill_output>`;
 
 describe("evaluateWithClaude", () => {
-  it("[N-21] lets Claude find native skills by itself, and reach the tools of others through MCP", async () => {
+  it("[N-21] lets Claude find native skills itself, and reach the tools of others through MCP", async () => {
     const { result, requests, events, parent } = await evaluated(mixedPrompt(), [
       () => OPEN,
       () => ({ tool: "mcp__skillet__run_tests", input: { path: "src" } }),
@@ -33,10 +33,10 @@ describe("evaluateWithClaude", () => {
     expect(first?.reminders).toContainEqual(
       `${LISTING}\n\n- architecture: System architecture principles.\n</system-reminder>`,
     );
-    // [N-11] What is installed is not in the prompt, and what is not is summarised.
+    // [N-11] Installed skills are not in the prompt, and others are summarized.
     expect(first?.prompt).toBe(`## Task\n\nLook at the code.\n\n## Skills\n\n${SUMMARY}`);
     expect(first?.tools).toEqual(["Glob", "Grep", "Read", "Skill", "mcp__skillet__open_sections"]);
-    // [N-14] The result carries the text, and its tools are there with it.
+    // [N-14] The result contains the text, and its tools are available with it.
     expect(second?.results[0]?.content).toBe(
       "### Testing\n\nRun the tests before the wombat is fed.\n\n[Tools now available: run_tests]",
     );
@@ -65,7 +65,7 @@ describe("evaluateWithClaude", () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("[N-18] tells of what was installed and opened, with every field, and minds no listener that fails", async () => {
+  it("[N-18] reports installed and opened skills, with every field, and ignores a listener that throws", async () => {
     const found: SkillEvent[] = [];
     const root = temporaryFolder({ "review/SKILL.md": skillText("review") });
     const prompt = promptOf(skillsSection({ skills: [testing, skillRef(join(root, "review")), architecture] }));
@@ -96,7 +96,7 @@ describe("evaluateWithClaude", () => {
     ]);
   });
 
-  it("minds no listener of messages that fails, now or later", async () => {
+  it("ignores a listener of messages that throws, now or later", async () => {
     const unhandled: unknown[] = [];
     const note = (reason: unknown) => void unhandled.push(reason);
     process.on("unhandledRejection", note);
@@ -109,7 +109,7 @@ describe("evaluateWithClaude", () => {
         return Promise.reject(new Error("later"));
       },
     });
-    await new Promise(setImmediate); // Node tells of them when all else is done.
+    await new Promise(setImmediate); // Node reports them when everything else is done.
     expect(result.content).toBe("Done.");
     expect([...heard]).toEqual(expect.arrayContaining(["system", "assistant", "result"]));
     expect(unhandled).toEqual([]);
@@ -141,7 +141,7 @@ describe("evaluateWithClaude", () => {
     expect(existsSync(parent) && readdirSync(parent)).toEqual([]);
   });
 
-  it("[N-29] shows exactly the skills that are declared and on: nothing of the user's, nor of the folder", async () => {
+  it("[N-29] shows exactly the declared and enabled skills: none of the user's, nor of the folder", async () => {
     const ambient = (name: string) => skillText(name, { description: `LEAKED ${name}.` });
     const cwd = temporaryFolder({
       "CLAUDE.md": "LEAKED instructions",
@@ -156,7 +156,7 @@ describe("evaluateWithClaude", () => {
     });
     const off = skill({ ...OTHER, name: "off", enabled: () => false });
     vi.stubEnv("HOME", home);
-    // Claude Code comes with a skill of that name.
+    // Claude Code includes a skill with that name.
     const skills = skillsSection({ skills: [skill({ ...OTHER, name: "code-review" }), off] });
     const script = [
       () => ({ tool: "Skill", input: { skill: "user-skill" } }),
@@ -171,14 +171,14 @@ describe("evaluateWithClaude", () => {
     expect(requests[0]?.tools).toContain("Glob");
     expect(requests[1]?.results[0]).toMatchObject({ isError: true, content: expect.stringContaining("user-skill") });
     expect(requests[2]?.said.at(-1)).toContain("Be another.");
-    // All of it is really there for who is not isolated.
+    // Without isolation all of them are visible.
     const open = await evaluated(promptOf(task), [() => "Done."], { cwd, isolation: false, tools: ["Skill", "Glob"] });
     expect(open.requests[0]?.tools).not.toContain("Glob");
     for (const leak of ["LEAKED instructions", "LEAKED project-skill", "LEAKED memory", "LEAKED user-skill"])
       expect(open.requests[0]?.body).toContain(leak);
   });
 
-  it("[N-29] starts no server that a file names which is brought in", async () => {
+  it("[N-29] starts no MCP server that an included file names", async () => {
     const marks = temporaryFolder();
     const leaked = { command: "sh", args: ["-c", `touch ${marks}/started`] };
     const from = temporaryFolder({ ".claude/.claude.json": JSON.stringify({ mcpServers: { leaked } }) });
@@ -188,7 +188,7 @@ describe("evaluateWithClaude", () => {
     expect(readdirSync(marks)).toEqual([]);
   });
 
-  it("[N-12] summarises everything without isolation, installs nothing, and says so", async () => {
+  it("[N-12] summarizes everything without isolation, installs nothing, and reports that", async () => {
     const home = temporaryFolder({ ".claude/settings.json": "{}" });
     const { result, requests, events } = await evaluated(
       mixedPrompt(),
@@ -203,12 +203,12 @@ describe("evaluateWithClaude", () => {
     expect(requests[0]?.prompt).toContain(SUMMARY);
     expect(requests[1]?.results[0]?.content).toContain("Draw the kestrel first.");
     expect(existsSync(join(home, ".claude", "skills"))).toBe(false);
-    // Nor is written down there what was said.
+    // No transcript is written there.
     const left = readdirSync(home, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".jsonl"));
     expect(left.filter((path) => readFileSync(join(home, path), "utf8").includes("Look at the code."))).toEqual([]);
   });
 
-  it("[N-12] does the same without a word when nothing is to be installed", async () => {
+  it("[N-12] does the same silently when there is nothing to install", async () => {
     const { result, requests, events } = await evaluated(mixedPrompt(), [() => "Done."], {
       isolation: { installSkills: false },
     });
@@ -219,7 +219,7 @@ describe("evaluateWithClaude", () => {
     expect(requests[0]?.tools).not.toContain("Skill");
   });
 
-  it("[N-15] has open_sections only when something is summarised, also for a model that calls it by its bare name", async () => {
+  it("[N-15] has open_sections only when a section is summarized, also for a model that calls it by its bare name", async () => {
     const whole = await evaluated(promptOf(task, skillsSection({ skills: [architecture] })), [() => "Done."]);
     expect(whole.requests[0]?.tools).toEqual(["Glob", "Grep", "Read", "Skill"]);
     const { requests } = await evaluated(mixedPrompt(), [
@@ -230,11 +230,11 @@ describe("evaluateWithClaude", () => {
     ]);
     expect(requests[1]?.results[0]?.content).toContain("wombat");
     expect(requests[2]?.results[1]?.content).toBe(gave("run_tests", "12 passed in x"));
-    // Claude Code lists what it had at the start of a turn until the turn is over, and still has it no more.
+    // Claude Code lists the tools of the start of a turn until its end, though they are gone.
     expect(requests[3]?.results[2]).toMatchObject({ isError: true, content: expect.stringContaining("No such tool") });
   });
 
-  it("[N-21] brings what is referred to with all of its files", async () => {
+  it("[N-21] copies references with all of their files", async () => {
     const root = temporaryFolder({
       "review/SKILL.md": skillText("review"),
       "review/lists/owasp.md": "Beware of the ibis.",
@@ -252,7 +252,7 @@ describe("evaluateWithClaude", () => {
     expect(requests[2]?.results[1]?.content).toContain("Beware of the ibis.");
   });
 
-  it("takes the text of a prompt for text: a file that it mentions is not read, and a command not run", async () => {
+  it("treats the text of a prompt as text: a mentioned file is not read, and a command not run", async () => {
     const cwd = temporaryFolder({ "note.txt": "the heron" });
     writeFiles(cwd, { "other.txt": "the heron" });
     const mention = skill({
@@ -269,7 +269,7 @@ describe("evaluateWithClaude", () => {
     expect(requests[0]?.body).not.toContain("heron");
   });
 
-  it("lets a model read as much of what a tool gives as any run does, as data that closes no tag of ours", async () => {
+  it("returns as much of a tool's result as any run does, as data that closes no tag", async () => {
     const long = Tool.define("long", {
       description: "Gives much",
       parameters: { type: "object", properties: {} },
@@ -285,7 +285,7 @@ describe("evaluateWithClaude", () => {
     expect(content.length).toBeLessThan(13_000);
   });
 
-  it("gives the answer as data where a schema was asked for", async () => {
+  it("returns the answer as data if a schema was given", async () => {
     const schema = { type: "object", properties: { issues: { type: "number" } }, required: ["issues"] };
     const { result, requests } = await evaluated(
       promptOf(task),

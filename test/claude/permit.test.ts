@@ -14,7 +14,7 @@ import { createRedactor } from "../../src/util/redact.ts";
 import { resolveRealPath } from "../../src/util/safe-path.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
-/** Everything is allowed, by everybody. */
+/** Allows everything. */
 function permits(ground: ClaudeFolders, more: Partial<PermissionOptions> = {}) {
   return createToolPermissions({
     ...{
@@ -38,8 +38,8 @@ function ground(): ClaudeFolders {
   return { cwd: resolveRealPath(temporaryFolder()), home, skillsDir: join(home, ".claude/skills") };
 }
 
-describe("a call that is judged", () => {
-  it("[N-28] may not change the home, by whatever way it is named", async () => {
+describe("the check of a call", () => {
+  it("[N-28] refuses to change the home, by any name", async () => {
     const here = ground();
     symlinkSync(join(here.home, ".claude"), join(here.cwd, "link"));
     const { check: judge } = permits(here);
@@ -62,7 +62,7 @@ describe("a call that is judged", () => {
     expect(await judge({ tool: "Write", input: { file_path: join(here.cwd, "a.md") } })).toBeUndefined();
   });
 
-  it("is refused without the secrets that it was made with", async () => {
+  it("refuses without quoting secrets of its input", async () => {
     const events: RunEvent[] = [];
     const judged = permits(ground(), {
       tools: ["Bash"],
@@ -76,19 +76,19 @@ describe("a call that is judged", () => {
     expect(JSON.stringify([refused, events])).not.toContain("key-of-nobody");
   });
 
-  it("is refused when the tool was not asked for, whoever allows it", async () => {
+  it("refuses a tool that was not requested, whoever allows it", async () => {
     const refused = await permits(ground()).check({ tool: "Bash", input: { command: "ls" } });
     expect(refused).toMatchObject({ code: "tool-unknown", message: expect.stringContaining("Unknown tool 'Bash'") });
   });
 
-  it("reads only what its pattern and its path stay below", () => {
+  it("allows reads only below its pattern and its path", () => {
     const here = ground();
     const reads = (tool: string, input: unknown) => parseClaudeToolCall(tool, input, here).readsOnly(here.cwd);
     expect(reads("Glob", { pattern: "**/*.ts" })).toBe(true);
     expect(reads("Glob", { pattern: "src/{a,b}/*.ts" })).toBe(true);
     for (const pattern of ["/etc/*", "../*", "a/../../*", "{a,../b}/*", "{a,/etc}/*", "~/x", "C:/x", "..\\x"])
       expect(reads("Glob", { pattern }), pattern).toBe(false);
-    expect(reads("Grep", { pattern: "../" })).toBe(true); // It is looked for in files.
+    expect(reads("Grep", { pattern: "../" })).toBe(true); // It searches files.
     expect(reads("Read", { file_path: here.cwd })).toBe(true);
     expect(reads("Read", { file_path: "/etc/hostname" })).toBe(false);
     expect(reads("Read", {})).toBe(false);
@@ -97,7 +97,7 @@ describe("a call that is judged", () => {
 });
 
 describe("a call that needs an approval", () => {
-  it("is asked for once in a run, and a refusal has its code, its reason and an event without secrets", async () => {
+  it("is requested once per run, and a refusal has its code, its reason and an event without secrets", async () => {
     const answers = [
       { isApproved: false, reason: "not hunter2-hunter2" },
       { isApproved: true, scope: "run" as const },

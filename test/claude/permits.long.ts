@@ -9,7 +9,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 import { architecture, promptOf, task } from "./prompts.ts";
 import { evaluated } from "./setting.ts";
 
-/** A prompt with a skill on the disk whose head says this. */
+/** A prompt with a skill on disk with this frontmatter. */
 function promptWith(head: string) {
   const root = temporaryFolder({ "docs/SKILL.md": skillText("docs", { more: `${head}\n` }) });
   const skills = [skillRef(join(root, "docs")), architecture] as const;
@@ -17,8 +17,8 @@ function promptWith(head: string) {
 }
 const CALL = { tool: "Skill", input: { skill: "docs" } };
 
-describe("what Claude may do", () => {
-  it("keeps a skill to its allowed_tools, until another is called", async () => {
+describe("permissions of Claude", () => {
+  it("restrict a skill to its allowed_tools, until another is called", async () => {
     const cwd = temporaryFolder({ "a.txt": "the auk" });
     const read = { tool: "Read", input: { file_path: join(cwd, "a.txt") } };
     const { requests, events } = await evaluated(
@@ -41,7 +41,7 @@ describe("what Claude may do", () => {
     expect(events.find(({ type }) => type === "tool-blocked")).toMatchObject({ tool: "Read", code: "tool-blocked" });
   });
 
-  it("lets a skill do without a word what its allowed-tools say, never what is not there", async () => {
+  it("let a skill do what its allowed-tools say without approval, but never with missing tools", async () => {
     const cwd = temporaryFolder();
     const write = (name: string) => ({ tool: "Write", input: { file_path: join(cwd, name), content: "x" } });
     const { requests } = await evaluated(
@@ -63,7 +63,7 @@ describe("what Claude may do", () => {
     expect(readdirSync(cwd)).toEqual(["docs"]);
   });
 
-  it("asks about what nobody allowed, and does what is agreed to", async () => {
+  it("need approval for other calls, which then run", async () => {
     const cwd = temporaryFolder();
     const asked: ApprovalRequest[] = [];
     const write = (name: string) => ({ tool: "Write", input: { file_path: join(cwd, name), content: "x" } });
@@ -83,7 +83,7 @@ describe("what Claude may do", () => {
         },
       },
     );
-    // A word on the folder holds for the run.
+    // An approval of the folder holds for the run.
     expect(asked.map(({ tool, on, what }) => ({ tool, on, what }))).toEqual([
       { tool: "Write", on: "workspace", what: "a.md" },
       { tool: "Read", on: "outside", what: "/etc/hostname" },
@@ -95,13 +95,13 @@ describe("what Claude may do", () => {
     expect(events.filter(({ type }) => type.startsWith("approval-"))).toHaveLength(4);
   });
 
-  it("does nothing that could not be judged", async () => {
+  it("allow nothing that could not be checked", async () => {
     const cwd = temporaryFolder();
     const { requests } = await evaluated(
       promptOf(task),
       [
         () => ({ tool: "Write", input: { file_path: join(cwd, "a.md"), content: "x" } }),
-        () => ({ tool: "Glob", input: { pattern: "../*" } }), // Claude Code itself would let it.
+        () => ({ tool: "Glob", input: { pattern: "../*" } }), // Claude Code itself would allow it.
         () => "Done.",
       ],
       {
@@ -118,7 +118,7 @@ describe("what Claude may do", () => {
     expect(readdirSync(cwd)).toEqual([]);
   });
 
-  it("asks about a tool of the prompt that changes something, and about no other", async () => {
+  it("need approval for a destructive tool of the prompt, and for no other", async () => {
     const sent: string[] = [];
     const send = Tool.define("send", {
       description: "Sends mail",
@@ -150,7 +150,7 @@ describe("what Claude may do", () => {
     expect(requests.at(-1)?.results.map(({ isError }) => isError)).toEqual([false, true]);
   });
 
-  it("takes no tool of Claude's for one of the prompt's that is called so, and knows those with names that Claude cannot have", async () => {
+  it("distinguish Claude's tools from the prompt's with the same name, and accept names that Claude cannot have", async () => {
     const cwd = temporaryFolder();
     const tools = ["Write", "Bash", "Skill", "web.search"].map((name) =>
       Tool.define(name, {
@@ -166,7 +166,7 @@ describe("what Claude may do", () => {
         () => ({ tool: "Write", input: { file_path: join(cwd, "a.md"), content: "x" } }),
         () => ({ tool: "mcp__skillet__Write", input: {} }),
         () => ({ tool: "mcp__skillet__web__search", input: {} }),
-        () => ({ tool: "Bash", input: { command: `touch ${join(cwd, "b.md")}` } }), // Claude's own is not there.
+        () => ({ tool: "Bash", input: { command: `touch ${join(cwd, "b.md")}` } }), // Claude's own tool is missing.
         () => ({ tool: "mcp__skillet__Skill", input: {} }),
         () => "Done.",
       ],
@@ -184,7 +184,7 @@ describe("what Claude may do", () => {
     expect(called).toEqual(["Write", "Write", "web.search", "Bash", "Skill"]);
   });
 
-  it("lets files below the folder be read, also through a link only what is below it", async () => {
+  it("allow reading files below the folder, also through a link that stays below it", async () => {
     const outside = temporaryFolder({ "secret.txt": "the shrike" });
     const cwd = temporaryFolder({ "a.txt": "the auk" });
     symlinkSync(join(outside, "secret.txt"), join(cwd, "link.txt"));
@@ -206,7 +206,7 @@ describe("what Claude may do", () => {
     expect(requests.at(-1)?.body).not.toContain("the shrike");
   });
 
-  it("[N-20] brings in only the files that are named, and lets the agent read none of them", async () => {
+  it("[N-20] include only the named files, and let the agent read none of them", async () => {
     const from = temporaryFolder({ ".claude/token.json": "the bittern", ".claude/other.json": "the dunlin" });
     const parent = temporaryFolder();
     const at = (name: string) => join(parent, readdirSync(parent)[0] ?? "", "home/.claude", name);
@@ -234,7 +234,7 @@ describe("what Claude may do", () => {
     expect(requests.at(-1)?.body).not.toContain("the bittern");
   });
 
-  it("runs no command that a skill brings in its head or its text", async () => {
+  it("run no command from a skill's frontmatter or text", async () => {
     const marks = temporaryFolder();
     const hook = { matcher: "*", hooks: [{ type: "command", command: `touch ${marks}/hook` }] };
     const root = temporaryFolder({
@@ -252,7 +252,7 @@ describe("what Claude may do", () => {
     expect(readdirSync(marks)).toEqual([]);
   });
 
-  it("[N-28] keeps installed skills as they are, whatever the agent may use and somebody agrees to", async () => {
+  it("[N-28] keep installed skills unchanged, whatever the agent uses and the user approves", async () => {
     const cwd = temporaryFolder();
     const parent = temporaryFolder();
     const skillMd = () => join(parent, readdirSync(parent)[0] ?? "", "home/.claude/skills/architecture/SKILL.md");
@@ -263,7 +263,7 @@ describe("what Claude may do", () => {
         () => ({ tool: "Read", input: { file_path: skillMd() } }),
         () => {
           expect(statSync(skillMd()).mode & 0o222).toBe(0);
-          chmodSync(skillMd(), 0o666); // As for root, whom no mode stops.
+          chmodSync(skillMd(), 0o666); // Like root, which no mode stops.
           symlinkSync(join(skillMd(), ".."), join(cwd, "link"));
           return { tool: "Write", input: { file_path: skillMd(), content: "evil" } };
         },
@@ -287,9 +287,9 @@ describe("what Claude may do", () => {
     expect(result).toMatchObject({ isError: false, stop: "answer" });
   });
 
-  it("[N-28] runs commands only in a sandbox that cannot write there, and not at all without one", async () => {
+  it("[N-28] run commands only in a sandbox that cannot write there, and never without one", async () => {
     const parent = temporaryFolder();
-    const cwd = parent; // What is in the folder could be written to otherwise.
+    const cwd = parent; // The content of the folder could be written to otherwise.
     const home = () => readdirSync(parent).find((name) => name.startsWith("skillet-home-")) ?? "";
     const skillMd = () => join(parent, home(), "home/.claude/skills/architecture/SKILL.md");
     const program = () => `require("fs").appendFileSync(${JSON.stringify(skillMd())},"evil")`;
@@ -323,7 +323,7 @@ describe("what Claude may do", () => {
     }
   });
 
-  it("[N-28] says that skills were changed when commands were let out of the sandbox", async () => {
+  it("[N-28] report changed skills when commands ran outside the sandbox", async () => {
     const parent = temporaryFolder();
     const skillMd = () => join(parent, readdirSync(parent)[0] ?? "", "home/.claude/skills/architecture/SKILL.md");
     const program = () =>
@@ -339,13 +339,13 @@ describe("what Claude may do", () => {
   });
 });
 
-/** A command whose program is hidden from whoever reads it. */
+/** A command whose program is obscured. */
 function node(program: string) {
   const encoded = Buffer.from(program).toString("base64");
   return { tool: "Bash", input: { command: `${process.execPath} -e "eval(Buffer.from('${encoded}','base64')+'')"` } };
 }
 
-/** Whether Claude Code can have its sandbox here. */
+/** True when Claude Code can use its sandbox here. */
 function hasSandbox(): boolean {
   if (process.platform === "darwin") return true;
   return ["bwrap", "socat"].every((name) =>

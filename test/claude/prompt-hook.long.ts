@@ -17,7 +17,7 @@ const SKILLS = {
 };
 const GIVEN = '<skill_content name="solana">\nCheck signers.\n</skill_content>';
 
-/** Sends prompts to one conversation of the SDK's own `query()`, in a home of its own, one after the other. */
+/** Sends prompts to one conversation of the SDK's own `query()`, in its own home, one after the other. */
 async function converse(prompts: readonly string[], options: object, home = temporaryFolder()) {
   const { requests, env } = await claudeApi(() => "<summary>They want an audit.</summary>");
   const { query } = await claudeSdk();
@@ -50,11 +50,11 @@ async function converse(prompts: readonly string[], options: object, home = temp
   return { requests, seen };
 }
 
-/** How often the skill's text is in what the model was sent. */
+/** Counts the skill's text in the request to the model. */
 const timesIn = (body = "") => body.split(JSON.stringify(GIVEN).slice(1, -1)).length - 1;
 
 describe("a prompt hook in Claude's own process", () => {
-  it("[A-06, A-07] adds the skill that fits to a prompt of the SDK's query(), once in the conversation", async () => {
+  it("adds the matching skill to a prompt of the SDK's query(), once per conversation", async () => {
     const advised: Advice["kind"][] = [];
     const catalog = await catalogOf({ solana: { keywords: ["solana"], body: "Check signers." } });
     const hook = createPromptHook({ catalog, onAdvice: ({ kind }) => advised.push(kind) });

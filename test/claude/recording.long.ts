@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { screens } from "../../tools/screens.ts";
 
-it("the recording of Claude Code shows what it prints with skillet now: `npm run screens` writes it", async () => {
+it("the recording of Claude Code shows its present output with skillet: `npm run screens` writes it", async () => {
   const made = Object.entries(await screens({ usesClaudeCode: true }));
   expect(made.map(([path]) => path)).toEqual(["docs/screens/claude.svg"]);
   for (const [path, picture] of made) {

@@ -20,7 +20,7 @@ const promptOf = (...paths: string[]) =>
   }).bind();
 
 describe("scripts of referenced skills", () => {
-  it("[N-32] can be run by default where a sandbox holds them, and no other command", async () => {
+  it("[N-32] can run by default if a sandbox isolates them, and no other command can", async () => {
     const folder = root();
     expect((await planScripts(promptOf(join(folder, "scan")), true, undefined)).tools).toEqual(
       findSandboxProblem() ? ["Read", "Glob", "Grep"] : ["Read", "Glob", "Grep", "Bash"],

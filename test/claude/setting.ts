@@ -6,7 +6,7 @@ import type { SkillEvent } from "../../src/host/events.ts";
 import { CLAUDE_MODEL, type ClaudeTurn, claudeApi, claudeSdk } from "../support/claude-api.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
-/** A prompt evaluated against a model that follows a script. `parent` is where homes are made. */
+/** Evaluates a prompt with a model that follows a script. `parent` is the folder for homes. */
 export async function evaluated(
   prompt: Prompt,
   script: readonly ClaudeTurn[] | ClaudeTurn,
@@ -14,7 +14,7 @@ export async function evaluated(
   parent = temporaryFolder(),
 ) {
   const { requests, env } = await claudeApi(script);
-  // Claude Code leaves the socat of its sandbox behind.
+  // Claude Code leaves the socat of its sandbox running.
   onTestFinished(() => processesIn(parent).forEach(end));
   const isolation = options.isolation === true ? { parent } : (options.isolation ?? { parent });
   const events: SkillEvent[] = [];

@@ -8,7 +8,7 @@ import { SkillInstallationError } from "../../src/store/atomic-folder.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { mixedPrompt, promptOf, task } from "./prompts.ts";
 
-/** Evaluates a prompt with Claude's process left out, and returns what the process is started with. `test:long` starts it. */
+/** Evaluates a prompt without Claude's process, and returns the options of its start. `test:long` starts it. */
 async function startedWith(options: ClaudeOptions) {
   const started: { prompt: string; skills: string[]; servers: string[] }[] = [];
   const query: ClaudeSdk["query"] = ({ prompt, options }) => ({
@@ -27,8 +27,8 @@ async function startedWith(options: ClaudeOptions) {
   return { result, started };
 }
 
-describe("what Claude is started with", () => {
-  it("[N-21, N-11] has native skills in its home, the summary of others in the prompt, and their tools at a server", async () => {
+describe("the start options of Claude", () => {
+  it("have native skills in its home, the summary of others in the prompt, and their tools on an MCP server", async () => {
     const { result, started } = await startedWith({ isolation: { parent: temporaryFolder() } });
     expect(started).toEqual([
       {
@@ -43,7 +43,7 @@ describe("what Claude is started with", () => {
     expect(result).toMatchObject({ installed: ["architecture"], warnings: [] });
   });
 
-  it("[N-12] has summaries of all skills without isolation, and a warning only if skills were to be installed", async () => {
+  it("[N-12] have summaries of all skills without isolation, and a warning only if skills were to be installed", async () => {
     const HOME = temporaryFolder();
     const warned = await startedWith({ isolation: false, env: { HOME } });
     const silent = await startedWith({ isolation: { parent: temporaryFolder(), installSkills: false } });
@@ -60,8 +60,8 @@ describe("what Claude is started with", () => {
   });
 });
 
-describe("an evaluation that is refused", () => {
-  it("says what to run when the SDK is not there, and leaves nothing", async () => {
+describe("a refused evaluation", () => {
+  it("names the command to install the missing SDK, and leaves nothing", async () => {
     const [parent, cwd] = [temporaryFolder(), temporaryFolder()];
     const result = await evaluateWithClaude(mixedPrompt(), { cwd, isolation: { parent } });
     expect(result).toMatchObject({ stop: "refused", isError: true });
@@ -75,7 +75,7 @@ describe("an evaluation that is refused", () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("says so when the working folder is not there", async () => {
+  it("reports a missing working folder", async () => {
     const parent = temporaryFolder();
     const sdk = { query: () => ({ async *[Symbol.asyncIterator]() {} }) };
     const result = await evaluateWithClaude(mixedPrompt(), { cwd: join(parent, "gone"), isolation: { parent }, sdk });
@@ -84,7 +84,7 @@ describe("an evaluation that is refused", () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("finds the SDK beside the working folder", async () => {
+  it("finds the SDK next to the working folder", async () => {
     const cwd = temporaryFolder({
       "node_modules/@anthropic-ai/claude-agent-sdk/package.json": '{ "type": "module", "main": "sdk.mjs" }',
       "node_modules/@anthropic-ai/claude-agent-sdk/sdk.mjs": "export const query = () => 'found';",
@@ -93,13 +93,13 @@ describe("an evaluation that is refused", () => {
     expect(sdk.query({ prompt: nothing() })).toBe("found");
   });
 
-  it("[N-19] carries what stood in the way of an installation", async () => {
+  it("[N-19] reports what prevented an installation", async () => {
     const [parent, root] = [temporaryFolder(), temporaryFolder({ "review/SKILL.md": skillText("review") })];
     const ref = skillRef(join(root, "review"));
     const prompt = promptOf(task, skillsSection({ skills: [ref] }));
     writeFileSync(join(root, "review", "large.bin"), "");
     const sdk = { query: () => ({ async *[Symbol.asyncIterator]() {} }) };
-    // A skill whose name cannot be a folder's.
+    // A skill whose name cannot be a folder name.
     const wrong = { ...prompt, skills: () => [{ ...ref, name: "con", validate: () => {} }] };
     const result = await evaluateWithClaude(wrong, { cwd: root, isolation: { parent }, sdk });
     expect(result.cause).toBeInstanceOf(SkillInstallationError);
@@ -108,7 +108,7 @@ describe("an evaluation that is refused", () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  it("[N-07] is one when a folder is no skill any more", async () => {
+  it("[N-07] reports a folder that is no longer a skill", async () => {
     const [parent, root] = [temporaryFolder(), temporaryFolder({ "review/SKILL.md": skillText("review") })];
     const prompt = promptOf(task, skillsSection({ skills: [skillRef(join(root, "review"))] }));
     writeFileSync(join(root, "review", "SKILL.md"), "nothing");

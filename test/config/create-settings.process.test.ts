@@ -42,7 +42,7 @@ const SAMPLES: Readonly<Record<ConfigKey["type"], unknown>> = {
   npmPackages: ["docx@^9"],
 };
 
-/** Every key with its type: what this object lacks, a program cannot write. */
+/** Every key with its type: a program cannot set a key that is missing here. */
 const EVERY = {
   skills: {
     x: {
@@ -151,14 +151,14 @@ async function fromToml(text: string) {
 
 describe("createSettings", () => {
   it.each(CONFIG_KEYS.map((key) => [key.path, key] as const))(
-    "[S-40] takes %s as config.toml does",
+    "[S-40] accepts %s as config.toml does",
     async (path, key) => {
       const value = SAMPLES[key.type];
       const input = pathOf(key).reduceRight<unknown>((inner, part) => ({ [part]: inner }), value) as SettingsInput;
       const toml = path.replaceAll("*", "x").replace("UPPER_CASE", "KEY");
       const { settings, diagnostics } = await fromToml(`${toml} = ${JSON.stringify(value)}\n`);
       expect(diagnostics.filter(({ code }) => code === "config-unknown" || code === "config-type")).toEqual([]);
-      if (path.startsWith("sources.")) return; // A folder without a path is none.
+      if (path.startsWith("sources.")) return; // A folder without a path is invalid.
       expect(settings).not.toEqual(DEFAULT_SETTINGS);
       expect(createSettings(input)).toEqual(settings);
     },
@@ -169,7 +169,7 @@ describe("createSettings", () => {
     expect(() => createSettings(EVERY)).not.toThrow();
   });
 
-  it("[S-40] names every key that cannot be used, as the program wrote it", () => {
+  it("[S-40] names every unusable key, as the program wrote it", () => {
     const input = { skills: { research: { allowChatIds: "12345", enabld: true, env: { lower: "x" } } }, nosuch: 1 };
     expect(() => createSettings(input as never)).toThrow(
       expect.objectContaining({
@@ -181,7 +181,7 @@ describe("createSettings", () => {
     );
   });
 
-  it("[S-40] keeps names as they are, leaves out what is undefined, and takes no inherited key", () => {
+  it("[S-40] keeps names unchanged, omits undefined values, and takes no inherited key", () => {
     const models = { gptMini: { provider: "openai", model: "m" } } as const;
     const settings = createSettings({ models, skills: { a: { enabled: undefined as never } } });
     expect([...settings.models.keys()]).toEqual(["gptMini"]);
@@ -196,7 +196,7 @@ const CATALOG = () =>
   catalogOf({ research: { more: { env: ["KEY"] } }, off: {}, open: {}, private: { more: { sensitive: true } } });
 
 describe("a host with settings of a program", () => {
-  it("[S-40] gives a skill its values, switches one off and lets only some chats use one", async () => {
+  it("[S-40] gives a skill its values, disables one and restricts one to some chats", async () => {
     const catalog = await CATALOG();
     const settings = createSettings({
       skills: {
@@ -215,7 +215,7 @@ describe("a host with settings of a program", () => {
     expect(settings.skills.get("research")?.variables).toEqual(new Map([["KEY", "v"]]));
   });
 
-  it("[S-40] completes parts of settings, also live ones, once", async () => {
+  it("[S-40] completes partial settings, also live ones, once", async () => {
     const catalog = await CATALOG();
     const settings = { skills: new Map([["off", { enabled: false }]]), limits: { toolOutput: 10 } };
     const session = openSession(catalog, { settings });
@@ -231,25 +231,22 @@ describe("a host with settings of a program", () => {
     ["limits that are a number", { settings: { limits: 3 } }, /host\.settings\.limits must be an object/],
     ["tools that are no array", { tools: {} }, /host\.tools must be an array/],
     ["an event listener that is none", { onEvent: "x" }, /host\.onEvent must be a function/],
-  ])(
-    "[S-40] resolves a use, a plan and a script with a problem for %s, and throws for nothing",
-    async (_, host, message) => {
-      const catalog = await CATALOG();
-      const result = await useSkill(catalog, host as never, { skill: "open", message: "Go." });
-      expect(result).toMatchObject({
-        ...{ isError: true, stop: "refused", iterations: 0 },
-        refusals: [{ code: "host-invalid", message: expect.stringMatching(message), fix: expect.stringMatching(/\S/) }],
-      });
-      expect(Object.keys(result).sort()).toEqual(Object.keys(skillResult.error("")).sort());
-      const plan = await planUse(catalog, host as never, { skill: "open" });
-      expect(plan.checks).toMatchObject([{ name: "host", refusals: [{ code: "host-invalid" }] }]);
-      const script = await runScript(host as never, { skill: catalog.get("open"), script: "a.sh" });
-      expect(script.refusals).toMatchObject([{ code: "host-invalid" }]);
-      expect(() => openSession(catalog, host as never)).toThrow(expect.objectContaining({ code: "host-invalid" }));
-    },
-  );
+  ])("[S-40] resolves a use, a plan and a script with a problem for %s, and never throws", async (_, host, message) => {
+    const catalog = await CATALOG();
+    const result = await useSkill(catalog, host as never, { skill: "open", message: "Go." });
+    expect(result).toMatchObject({
+      ...{ isError: true, stop: "refused", iterations: 0 },
+      refusals: [{ code: "host-invalid", message: expect.stringMatching(message), fix: expect.stringMatching(/\S/) }],
+    });
+    expect(Object.keys(result).sort()).toEqual(Object.keys(skillResult.error("")).sort());
+    const plan = await planUse(catalog, host as never, { skill: "open" });
+    expect(plan.checks).toMatchObject([{ name: "host", refusals: [{ code: "host-invalid" }] }]);
+    const script = await runScript(host as never, { skill: catalog.get("open"), script: "a.sh" });
+    expect(script.refusals).toMatchObject([{ code: "host-invalid" }]);
+    expect(() => openSession(catalog, host as never)).toThrow(expect.objectContaining({ code: "host-invalid" }));
+  });
 
-  it("[S-40] resolves a use also where a part fails that looks right", async () => {
+  it("[S-40] resolves a use even if a plausible part fails", async () => {
     const catalog = await CATALOG();
     const broken = { runs: { begin: () => raise("no disk") }, models: { default: {} } };
     const result = await useSkill(catalog, broken as never, { skill: "open", message: "Go." });

@@ -23,7 +23,7 @@ async function following(files: Record<string, string> = {}) {
     isEnabled: (name = "x") => live.settings.skills.get(name)?.enabled,
     /** Written in place. */
     write: (path: string, text: string) => writeFiles(root, { [path]: text }),
-    /** Put in place whole, as editors and skillet itself do. */
+    /** Replaced as a whole, as editors and skillet itself do. */
     replace(path: string, text: string) {
       writeFiles(root, { [`${path}.new`]: text });
       renameSync(file(`${path}.new`), file(path));
@@ -31,7 +31,7 @@ async function following(files: Record<string, string> = {}) {
   };
 }
 
-/** Resolves when the files have been read as they are now. */
+/** Resolves when the current files have been read. */
 async function settled({ current }: Pick<LiveSettings, "current">, ...paths: string[]): Promise<void> {
   for (const path of paths) {
     const { ctimeMs } = statSync(path);
@@ -43,7 +43,7 @@ async function settled({ current }: Pick<LiveSettings, "current">, ...paths: str
 }
 
 describe("settings that follow their files", () => {
-  it("have what the user and the workspace write, change and remove, in the same object", async () => {
+  it("contain what the user and the workspace write, change and remove, in the same object", async () => {
     const { isEnabled, replace, write, settings, file } = await following();
     const { limits } = settings;
     expect(isEnabled()).toBeUndefined();
@@ -62,7 +62,7 @@ describe("settings that follow their files", () => {
     await vi.waitFor(() => expect(settings.limits).toEqual(limits), SOON);
   });
 
-  it("can be copied, and are the same as long as nothing in them changes", async () => {
+  it("can be copied, and are the same while nothing in them changes", async () => {
     const live = await following({ [USER]: OFF });
     const { settings, replace, current } = live;
     await settled(live, live.file(USER));
@@ -80,7 +80,7 @@ describe("settings that follow their files", () => {
     expect(current()).toBe(current());
   });
 
-  it("never have half of a file: one that is being written counts when it is whole", async () => {
+  it("never contain half of a file: one that is being written counts when it is complete", async () => {
     const long = `${"# A comment.\n".repeat(2000)}${OFF}`;
     const live = await following({ [USER]: long });
     const { isEnabled, file } = live;
@@ -97,7 +97,7 @@ describe("settings that follow their files", () => {
         const seen = new Set<unknown>();
         while (Date.now() < end) seen.add(isEnabled());
         writeFileSync(file(USER), long);
-        // A machine that is busy may have let it be a half for too long: that shows nothing.
+        // A busy machine may have left it incomplete for too long: that proves nothing.
         const isTooLate = Date.now() > end + 30;
         await settled(live, file(USER));
         if (isTooLate && tries < 50) continue;
@@ -107,7 +107,7 @@ describe("settings that follow their files", () => {
     }
   });
 
-  it("keep what was in effect while a file cannot be read, say where it is wrong, and recover", async () => {
+  it("keep the last valid values while a file is unreadable, name the error's line, and recover", async () => {
     const live = await following({
       [USER]: `${OFF}[limits]\ntool_output = 5000\n`,
       [WORKSPACE]: "[skills.y]\nenabled = false\n",
@@ -141,7 +141,7 @@ describe("settings that follow their files", () => {
     expect(isEnabled()).toBe(true);
   });
 
-  it("keep the value of a key that was given a wrong one, and take the rest of the file", async () => {
+  it("keep the value of a key that was set to an invalid one, and apply the rest of the file", async () => {
     const live = await following({ [USER]: `${OFF}capabilities = ["notes.notes"]\n` });
     const { isEnabled, settings, replace, current, file } = live;
     replace(USER, '[skills.x]\nenabled = "false"\ncapabilities = []\n[skills.y]\nenabled = "no"\n');
@@ -162,7 +162,7 @@ describe("settings that follow their files", () => {
     expect(current().diagnostics).toEqual([]);
   });
 
-  it("read a file only when it changed, however often they are asked", async () => {
+  it("read a file only when it changed, however often they are requested", async () => {
     const large = `${"# A comment.\n".repeat(20_000)}${OFF}`;
     const root = temporaryFolder({ "home/config.toml": large, "asks.mjs": ASKS });
     chmodSync(root, 0o755);

@@ -17,7 +17,7 @@ const FITS: Readonly<Record<SettingsOwner, ValidateFunction>> = {
   workspace: ajv.compile(createSettingsSchema("workspace")),
 };
 
-/** Of every type, what it takes and what it does not. */
+/** Valid and invalid values of every type. */
 const VALUES: readonly unknown[] = [
   ...["", "x", "fast", "a/b", "/etc/x", "x/y", "gog", "Gog", "gog.email", "gog.*", "*", "none", "read", "read-write"],
   ...["static", "adaptive", "brave", "2026-11-19"],
@@ -47,8 +47,8 @@ function named(path: string, [name, variable]: readonly [string, string] = ["som
   return path.split(".").map((part) => (part === "*" ? name : part === "UPPER_CASE" ? variable : part));
 }
 
-describe("the schema of a configuration", () => {
-  it.each(OWNERS)("says of every key and value of a %s what reading the file says", (owner) => {
+describe("the JSON Schema of the configuration", () => {
+  it.each(OWNERS)("accepts and refuses the same keys and values of a %s as the parser", (owner) => {
     const fits = FITS[owner];
     const taken = new Set<string>();
     const others: string[] = [];
@@ -60,7 +60,7 @@ describe("the schema of a configuration", () => {
       }
     }
     expect(others).toEqual([]);
-    // Each type was tried with something that it takes.
+    // Each type was tested with a valid value.
     if (owner === "user") expect([...taken, "alias"].sort()).toEqual(Object.keys(KEY_TYPES).sort());
   });
 
@@ -70,7 +70,7 @@ describe("the schema of a configuration", () => {
       expect(fits(tableWith(written.split("."), true)), written).toBe(false);
   });
 
-  it("takes any name of a skill, and of servers and providers those that reading takes", () => {
+  it("accepts any skill name, and the same server and provider names as the parser", () => {
     const fits = FITS.user;
     for (const name of ["a.b", "my skill", "ü", "x".repeat(64), "x".repeat(65), "a_b-C"]) {
       for (const [path, value] of [
@@ -91,7 +91,7 @@ describe("the schema of a configuration", () => {
     }
   });
 
-  it("says of each key what the table says, and what holds where nobody sets it", () => {
+  it("describes each key as the table does, with its default", () => {
     const text = JSON.stringify(createSettingsSchema("user"));
     for (const { means, default: usual } of CONFIG_KEYS) {
       expect(text).toContain(`"description":${JSON.stringify(means)}`);
@@ -99,7 +99,7 @@ describe("the schema of a configuration", () => {
     }
   });
 
-  it("takes the configuration that the documentation shows, and those of the examples", () => {
+  it("accepts the configuration of the documentation, and those of the examples", () => {
     const pages = globSync("{docs/*.md,README.md}", { cwd: root }).flatMap((path) =>
       Array.from(readFileSync(join(root, path), "utf8").matchAll(/^```toml\n(.*?)^```/gms), ([, text = ""]) => text),
     );

@@ -21,7 +21,7 @@ const user = (text: string) => ({ "home/.skillet/config.toml": text });
 const workspace = (text: string) => ({ "project/.skillet/config.toml": text });
 
 describe("settings", () => {
-  it("[S-41] read ~/.ash/config.toml as the lowest user configuration, only its keys for skills and providers", async () => {
+  it("[S-41] include ~/.ash/config.toml as the lowest user configuration, only its keys for skills and providers", async () => {
     const ash = `[models.default]\nprovider = "openai"\nbase_url = "https://evil.example"\n[sandbox]\nlevel = "none"\n[skills.research]\nPERPLEXITY_API_KEY = "pplx-1"\nmodel = "haiku"\nenabled = true\nallow_chat_ids = ["12345"]\n[skills.defaults]\nallow_chat_ids = ["12345"]\n[skills.gog.capability_provider]\nenabled = true\nnamespace = "gog"\ncommand = ["gogcli", "bridge"]\ntimeout_seconds = 30\n`;
     const { settings, codes, entries, root, isBroken } = await settingsOf({
       ...user('[skills.research]\nmodel = "opus"\n'),
@@ -40,7 +40,7 @@ describe("settings", () => {
     expect(command).toMatchObject({ file: join(root, "home/.ash/config.toml"), line: 16 });
   });
 
-  it("[S-41] report a file of ash that is not TOML or too large, and go on without it", async () => {
+  it("[S-41] report a file of ash that is not TOML or too large, and continue without it", async () => {
     const { isBroken, diagnostics } = await settingsOf({ "home/.ash/config.toml": "[skills" });
     expect(isBroken).toBe(false);
     expect(diagnostics).toMatchObject([{ code: "config-ash", message: expect.stringContaining("not valid TOML") }]);
@@ -51,7 +51,7 @@ describe("settings", () => {
     ]);
   });
 
-  it("[T-14] hold how code is kept apart and what it may use, each with its default", async () => {
+  it("[T-14] contain the isolation of code and its permissions, each with its default", async () => {
     const { settings, codes } = await settingsOf(
       user(
         '[sandbox]\nlevel = "partial"\nengine = "podman"\nimage = "debian"\nnetwork = ["api.example.com:443", "[::1]:80"]\nworkspace = "read"\nmemory_mib = 64\nprocesses = 8\ndisk_mib = 1\n[scripts]\ntimeout_seconds = 2\n[skills.a]\nnetwork = ["127.0.0.1:5432"]\nworkspace = "read-write"\n',
@@ -80,13 +80,13 @@ describe("settings", () => {
     'network = "x:1"',
     "processes = 0",
     'workspace = "all"',
-  ])("say what [sandbox] %s must be, and keep the default", async (line) => {
+  ])("state what [sandbox] %s must be, and keep the default", async (line) => {
     const { settings, codes } = await settingsOf(user(`[sandbox]\n${line}\n`));
     expect(codes).toEqual(["config-type"]);
     expect(settings.sandbox).toEqual(DEFAULT_SETTINGS.sandbox);
   });
 
-  it("[W-09][S-19] hold models by alias, what they cost, which tools there are, and who serves capabilities", async () => {
+  it("[W-09][S-19] contain models by alias, their prices, the tools, and the providers of capabilities", async () => {
     const { settings, codes } = await settingsOf(
       user(`[models.fast]
 provider = "openai-compatible"
@@ -178,7 +178,7 @@ command = ["/opt/mail"]
     ["[tools.mcp.x]\ncommand = []", "a program and its arguments"],
     ['[tools.mcp."my server"]\ncommand = ["x"]', 'letters, digits, "-" and "_"'],
     ['[tools.mcp."a.b".env]\nKEY = "secret"', 'letters, digits, "-" and "_"'],
-  ])("[S-19] say what %s must be, without its value", async (text, must) => {
+  ])("[S-19] state what %s must be, without its value", async (text, must) => {
     const { diagnostics, settings } = await settingsOf(user(`${text}\n`));
     expect(diagnostics).toMatchObject([{ code: "config-type", line: 2, message: expect.stringContaining(must) }]);
     expect(diagnostics[0]?.message).not.toContain("secret");
@@ -192,7 +192,7 @@ command = ["/opt/mail"]
     expect(files.map(({ exists }) => exists)).toEqual([false, false]);
   });
 
-  it("hold what is said of each skill, variables with their exact names", async () => {
+  it("contain the settings of each skill, variables with their exact names", async () => {
     const { settings, codes } = await settingsOf(
       user(
         '[skills.research]\nPERPLEXITY_API_KEY = "pplx-1"\nmodel = "haiku"\nenabled = true\nallow_chat_ids = ["12345"]\n\n[skills.defaults]\nallow_chat_ids = ["1"]\n',
@@ -205,7 +205,7 @@ command = ["/opt/mail"]
     expect(settings.defaults.allowChatIds).toEqual(["1"]);
   });
 
-  it("[S-38] keep defaults for themselves: no skill can have that name", async () => {
+  it("[S-38] reserve the name defaults: no skill can have it", async () => {
     const { settings, found } = await settingsOf({
       ...user("[skills.defaults]\nallow_chat_ids = []\n"),
       "project/skills/defaults/SKILL.md": skillText("defaults"),
@@ -221,13 +221,13 @@ command = ["/opt/mail"]
     ]);
   });
 
-  it("[S-38] know nothing else of the defaults than the chats", async () => {
+  it("[S-38] accept only chats in the defaults", async () => {
     const { settings, diagnostics } = await settingsOf(user("[skills.defaults]\nenabled = false\n"));
     expect(diagnostics).toMatchObject([{ code: "config-unknown", line: 2 }]);
     expect(settings).toEqual(DEFAULT_SETTINGS);
   });
 
-  it("[S-38] say which skills of theirs are not there, once each, with the nearest", async () => {
+  it("[S-38] report unknown skills in them, once each, with the nearest", async () => {
     const { found } = await settingsOf({
       ...user('[skills.reserch]\nKEY = "a"\nenabled = true\n'),
       "project/skills/research/SKILL.md": skillText("research"),
@@ -237,7 +237,7 @@ command = ["/opt/mail"]
     ]);
   });
 
-  it("[S-38] say which variables a skill does not declare", async () => {
+  it("[S-38] report variables that a skill does not declare", async () => {
     const { found } = await settingsOf({
       ...user('[skills.research]\nKEY = "a"\nOTHER = "b"\n'),
       "project/skills/research/SKILL.md": skillText("research", { more: "env: [KEY]\n" }),
@@ -270,7 +270,7 @@ command = ["/opt/mail"]
     ]);
   });
 
-  it("name a source without a folder, and one whose folder is not there", async () => {
+  it("report a source without a folder, and one whose folder does not exist", async () => {
     const { diagnostics } = await settingsOf(
       user('[sources.none]\nrecursive = true\n[sources.gone]\npath = "~/gone"\n'),
     );
@@ -280,7 +280,7 @@ command = ["/opt/mail"]
     ]);
   });
 
-  it("leave out a value of the wrong type and say what it must be", async () => {
+  it("ignore a value of the wrong type and state what it must be", async () => {
     const { settings, diagnostics } = await settingsOf(user('[skills.a]\nenabled = "no"\nKEY = 5\n'));
     expect(settings.skills.get("a")).toBeUndefined();
     expect(diagnostics).toMatchObject([
@@ -289,7 +289,7 @@ command = ["/opt/mail"]
     ]);
   });
 
-  it("say file and line of a file that does not parse, and go on with defaults", async () => {
+  it("name file and line of a file that does not parse, and continue with defaults", async () => {
     const { diagnostics, isBroken, settings, root } = await settingsOf(
       user('[skills.a]\nenabled = false\nmodel = "x\n'),
     );
@@ -314,7 +314,7 @@ command = ["/opt/mail"]
 });
 
 describe("a workspace's configuration", () => {
-  it("[Q-26] may switch skills and choose aliases", async () => {
+  it("[Q-26] can enable skills and select aliases", async () => {
     const { settings, codes } = await settingsOf({
       ...workspace('[skills.a]\nenabled = false\nmodel = "fast"\n'),
       ...user('[skills.a]\nmodel = "slow"\nKEY = "k"\n'),
@@ -324,7 +324,7 @@ describe("a workspace's configuration", () => {
     expect(settings.skills.get("a")?.variables.get("KEY")).toBe("k");
   });
 
-  it("[Q-26] may say how much a model is told, but only less of it", async () => {
+  it("[Q-26] can reduce the size of the listing for a model, but not increase it", async () => {
     const { settings, codes } = await settingsOf({
       ...workspace('[disclosure]\nmax_skills = 50\nbudget = 500\nshortlist = true\nlist_intents = ["zeig alles"]\n'),
       ...user("[disclosure]\nmax_skills = 2\nbudget = 9000\n"),
@@ -339,7 +339,7 @@ describe("a workspace's configuration", () => {
     ]);
   });
 
-  it("refuses a number of the disclosure that is none", async () => {
+  it("cannot set an invalid number for the disclosure", async () => {
     const { settings, diagnostics } = await settingsOf(user('[disclosure]\nmax_skills = "3"\nbudget = -1\n'));
     expect(diagnostics).toMatchObject([
       { code: "config-type", line: 2, message: '"disclosure.max_skills" must be a whole number' },
@@ -348,7 +348,7 @@ describe("a workspace's configuration", () => {
     expect(settings.disclosure).toEqual({});
   });
 
-  it("[Q-26] cannot hold anybody up with more keys than can be said", async () => {
+  it("[Q-26] cannot flood the user with reports of many keys", async () => {
     const keys = Array.from({ length: 40_000 }, (_, index) => `enabld${index} = true\n`).join("");
     const skills = Array.from({ length: 10_000 }, (_, index) => `[skills.s${index}]\nenabled = true\n`).join("");
     const { diagnostics, settings, found } = await settingsOf(workspace(`[skills.a]\n${keys}${skills}`));
@@ -371,12 +371,12 @@ describe("a workspace's configuration", () => {
     );
   });
 
-  it("[Q-26] names a misspelt key that it might set, rather than refusing it", async () => {
+  it("[Q-26] gets a suggestion for a misspelled key that it may set, rather than a refusal", async () => {
     const { diagnostics } = await settingsOf(workspace("[skills.a]\nenabld = false\n"));
     expect(diagnostics).toMatchObject([{ code: "config-unknown", line: 2, meant: "skills.a.enabled" }]);
   });
 
-  it("[Q-26] cannot switch on what the user switched off", async () => {
+  it("[Q-26] cannot enable what the user disabled", async () => {
     const { settings } = await settingsOf({
       ...workspace("[skills.a]\nenabled = true\n"),
       ...user("[skills.a]\nenabled = false\n"),
@@ -443,7 +443,7 @@ describe("a workspace's configuration", () => {
 });
 
 describe("enabled", () => {
-  it("[T-15] keeps a bundled skill with default_enabled: false out until it is switched on; elsewhere it is on", async () => {
+  it("[T-15] excludes a bundled skill with default_enabled: false until it is enabled; other skills are enabled", async () => {
     const root = temporaryFolder({
       "shipped/off/SKILL.md": skillText("off", { more: "default_enabled: false\n" }),
       "project/skills/own/SKILL.md": skillText("own", { more: "default_enabled: false\n" }),
@@ -458,7 +458,7 @@ describe("enabled", () => {
     expect(await find()).toEqual(["off"]);
   });
 
-  it("[S-29] leaves unavailable skills out of what is available, but not out of the names", async () => {
+  it("[S-29] removes unavailable skills from the available ones, but not from the names", async () => {
     const { found } = await settingsOf({
       ...user("[skills.a]\nenabled = false\n"),
       "project/skills/a/SKILL.md": skillText("a"),
@@ -472,7 +472,7 @@ describe("enabled", () => {
     ]);
   });
 
-  it("hides lower copies of a disabled winner: what a name means does not depend on what is missing", async () => {
+  it("hides lower copies of a disabled winner: the meaning of a name does not depend on missing skills", async () => {
     const { found } = await settingsOf({
       ...user("[skills.a]\nenabled = false\n"),
       "home/.skillet/skills/a/SKILL.md": skillText("a", { description: "far" }),

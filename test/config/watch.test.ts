@@ -36,7 +36,7 @@ describe("watchCatalog", () => {
     ["every folder is there", ["here"]],
     ["no folder is there yet", ["later/skills"]],
     ["some are", ["here", "later/skills"]],
-  ])("[W-18] tells what is new where %s", async (_, names) => {
+  ])("[W-18] reports what is new when %s", async (_, names) => {
     const root = temporaryFolder({ "here/a/SKILL.md": skillText("a") });
     const watcher = await watched(names.map((name) => join(root, name)));
     for (const name of names) {
@@ -45,7 +45,7 @@ describe("watchCatalog", () => {
     }
   });
 
-  it("does not wait for a file that never rests", async () => {
+  it("does not wait for a file that changes continuously", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
     const watcher = await watched([join(root, "s")]);
     const busy = setInterval(() => writeFileSync(join(root, "s/a/log.txt"), String(Math.random())), 30);
@@ -54,7 +54,7 @@ describe("watchCatalog", () => {
     await waitFor(() => watcher.names().includes("b"));
   });
 
-  it("goes on when the listener throws, and hands the error over", async () => {
+  it("continues when the listener throws, and passes the error on", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
     const watcher = await watched([join(root, "s")], () => {
       throw new Error("listener");
@@ -65,11 +65,11 @@ describe("watchCatalog", () => {
     await waitFor(() => watcher.names().includes("c"));
   });
 
-  it("counts a file beside SKILL.md as a change of the skill, and a missing closing line as being written", async () => {
+  it("counts a file next to SKILL.md as a change of the skill, and a missing closing line as an unfinished write", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a"), "s/a/notes.md": "one" });
     const file = join(root, "s/a/SKILL.md");
     const half = "---\nname: a\n";
-    // Whoever writes the file goes on right after it was read for the first time.
+    // The writer continues right after the first read.
     const wrap = (source: Source): Source => ({
       ...source,
       async load() {

@@ -8,7 +8,7 @@ import { createSceneFor } from "../support/guide-scenes.ts";
 const canCreate = process.getuid?.() === 0 && existsSync(MMDEBSTRAP);
 const PAGES = ["README.md", "docs/getting-started.md"];
 
-describe.skipIf(!canCreate)("on a new Debian machine", () => {
+describe.skipIf(!canCreate)("a new Debian machine", () => {
   let root: DebianRoot;
   beforeAll(() => {
     root = createDebianRoot();
@@ -27,26 +27,26 @@ describe.skipIf(!canCreate)("on a new Debian machine", () => {
   }
 
   describe("as root", () => {
-    it("the first line of the README installs everything, the sandbox too, and uses a skill", () => {
+    it("installs everything with the first line of the README, the sandbox too, and uses a skill", () => {
       const { exit, output } = root.run("npm ci && npm start", { uid: 0, cwd: "/root/skillet" });
       expect({ exit, output }).toMatchObject({ exit: 0, output: expect.stringContaining("! bwrap is missing") });
       expect(output).toContain("apt-get install -y --no-install-recommends -- bubblewrap");
       expect(output).toMatch(/✓ done \(2 iterations, .*strong isolation\)/);
     });
 
-    it("the second line provides the command", () => {
+    it("provides the command with the second line", () => {
       expect(root.run("npm install --global .", { uid: 0, cwd: "/root/skillet" }).exit).toBe(0);
       const { exit, output } = root.run("skillet --version", { uid: 0, cwd: "/tmp" });
       expect({ exit, output }).toEqual({ exit: 0, output: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
     });
 
-    it.each(PAGES)("%s works as it is printed", async (page) => {
+    it.each(PAGES)("runs %s as it is printed", async (page) => {
       expect(await follow(page, 0)).toEqual([]);
     });
   });
 
   describe("as a user", () => {
-    it("the first line of the README uses a skill, and says what root has to install", () => {
+    it("uses a skill with the first line of the README, and reports what root has to install", () => {
       const bwrap = join(root.folder, "usr/bin/bwrap");
       const isInstalled = existsSync(bwrap);
       if (isInstalled) root.run("apt-get remove -y bubblewrap", { uid: 0, cwd: "/" });
@@ -59,7 +59,7 @@ describe.skipIf(!canCreate)("on a new Debian machine", () => {
       expect(second).toMatchObject({ exit: 0, output: expect.stringContaining("strong isolation") });
     });
 
-    it.each(PAGES)("%s works as it is printed", async (page) => {
+    it.each(PAGES)("runs %s as it is printed", async (page) => {
       expect(await follow(page, 1000)).toEqual([]);
     });
   });

@@ -16,7 +16,7 @@ describe("a program that embeds the packed package", () => {
     return project.remove;
   }, 120_000);
 
-  it("installs nothing else, in less than 15 MB", () => {
+  it("installs no other package, in less than 15 MB", () => {
     const installed = join(project.folder, "node_modules");
     expect(readdirSync(installed).filter((name) => !name.startsWith("."))).toEqual(["skillet"]);
     const [kilobytes = ""] = execFileSync("du", ["-sk", installed], { encoding: "utf8" }).split("\t");
@@ -27,13 +27,13 @@ describe("a program that embeds the packed package", () => {
     for (const name of ["preinstall", "install", "postinstall", "prepare"]) expect(scripts).not.toHaveProperty(name);
   });
 
-  it("finds, discloses, uses and loads skills as it is", () => {
+  it("finds, discloses, uses and loads skills from the package", () => {
     const { folder, run } = project;
     const printed = JSON.parse(run(process.execPath, "app.mjs", join(folder, "home"), join(folder, "workspace")));
     expect(printed).toMatchObject({ ...PRINTED, names: expect.arrayContaining(["rates", "skillmaker"]) });
   });
 
-  it("does the same in one file that esbuild made, without the package", () => {
+  it("does the same in one file that esbuild wrote, without the package", () => {
     project.run(bin("esbuild"), "app.mjs", "--bundle", "--platform=node", "--format=esm", "--outfile=out/app.mjs");
     expect(project.runBundled("out", "app.mjs")).toEqual({ ...PRINTED, names: ["rates"] });
   });
@@ -44,7 +44,7 @@ describe("a program that embeds the packed package", () => {
     project.run(bin("tsc"), ...options, ...types, "types.mts");
   });
 
-  it("is told how to install an optional package that it lacks", () => {
+  it("gets instructions to install an optional package that it lacks", () => {
     const script = `import { discover, useSkill } from "skillet";
       const home = ${JSON.stringify(join(project.folder, "home"))};
       const env = { HOME: home, ANTHROPIC_API_KEY: "sk-none" };
@@ -65,7 +65,7 @@ it("names the versions of optional packages as package.json does", () => {
   expect(new Set(Object.values(PEER_GROUPS).flat())).toEqual(new Set(Object.keys(PEER_RANGES)));
 });
 
-it("publishes the types of what it exports, and no others", () => {
+it("has the types of all exports, and no others", () => {
   const types = join(root, "dist/types");
   const files = readdirSync(types, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".d.ts"));
   const missing = files.flatMap((path) =>

@@ -21,7 +21,7 @@ const INSTALLING = /^npm (?:ci|install)\b/;
 
 describe("a guide", () => {
   it.each(guides.filter((page) => hasShell(page) && (isLong || IN_GATE.includes(page))))(
-    "%s works as it is printed",
+    "has every command except those that install skillet",
     { timeout: 180_000 },
     async (page) => {
       const scene = await createSceneFor(page);
@@ -31,7 +31,7 @@ describe("a guide", () => {
     },
   );
 
-  it("leaves out no command but those that install skillet", () => {
+  it("matches line by line, and a line that the program does not print is found", () => {
     const skipped = guides.flatMap((page) =>
       codeBlocks(page)
         .filter(({ language, marks }) => ["sh", "console"].includes(language) && marks.includes("skip"))
@@ -52,7 +52,7 @@ describe("a guide", () => {
   });
 });
 
-/** Returns what differs between a step and its page: the exit code, or a line. */
+/** Returns the difference between a step and its page: the exit code, or a line. */
 function describeProblem(page: string, step: GuideStep): string[] {
   const missing = findMissingLine(step);
   if (step.exit === step.expectedExit && missing === undefined) return [];

@@ -10,7 +10,7 @@ import { terminal } from "../support/terminal.ts";
 const isRoot = process.getuid?.() === 0;
 const id = String(ORDINARY_USER);
 const ORDINARY = isRoot ? ["setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
-/** Text of a file, and paths, which a terminal folds as they stand. */
+/** Text of a file, and paths, which a terminal folds unchanged. */
 const ITS_OWN = /^ +[+-]|\/tmp\//;
 const SECRET = "k3y-of-the-weather";
 const DONE = `---
@@ -24,8 +24,8 @@ env: [WEATHER_KEY]
 Run: \`echo "asked with $WEATHER_KEY"\`
 `;
 
-/** Somebody's first ten minutes, at a terminal of 80 columns, with the package as it is published, in a home that is new. */
-describe("somebody who is new", () => {
+/** A new user's first ten minutes, at a terminal of 80 columns, with the published package and a new home. */
+describe("a new user", () => {
   let bin = "";
   let place = { home: "", cwd: "" };
   const screens: string[] = [];
@@ -42,7 +42,7 @@ describe("somebody who is new", () => {
     return packed.remove;
   }, 120_000);
 
-  /** Types a command, and what is answered where it asks; what the screen shows at its end. */
+  /** Types a command and the answers to its questions. Returns the final screen. */
   async function types(line: string, { answers = [], code = 0 }: { answers?: [string, string][]; code?: number } = {}) {
     const at = terminal([line], { ...place, bin, with: ORDINARY });
     for (const [question, answer] of answers) {
@@ -60,13 +60,13 @@ describe("somebody who is new", () => {
     return screen;
   }
 
-  it("finds out what there is", async () => {
+  it("lists the skills", async () => {
     expect(await types("")).toContain("host-report");
     expect(await types("list")).toContain("summarize");
     expect(await types("--help")).toContain("Usage: skillet");
   });
 
-  it("makes a skill, and is told what is wrong with it", async () => {
+  it("creates a skill, and reads what is wrong with it", async () => {
     await types("new weather --description 'Tells the weather of a city. Use when asked whether it rains.'");
     const file = join(place.cwd, "skills/weather/SKILL.md");
     expect(readFileSync(file, "utf8")).toContain("name: weather");
@@ -78,12 +78,12 @@ describe("somebody who is new", () => {
     await types("check skills/weather");
   });
 
-  it("sees what a model would be told", async () => {
+  it("sees the prompt for a model", async () => {
     expect(await types("explain 'does it rain in Ghent?'")).toContain("weather");
     expect(await types("chat 'List available skills'")).toContain("weather");
   });
 
-  it("is told which key is missing, gives it, and uses the skill", async () => {
+  it("reads which key is missing, sets it, and uses the skill", async () => {
     const refused = await types("run weather Ghent", { code: 3 });
     expect(refused).toContain("skillet config set skills.weather.WEATHER_KEY");
     await types("config set skills.weather.WEATHER_KEY", { answers: [["WEATHER_KEY", SECRET]] });
@@ -94,7 +94,7 @@ describe("somebody who is new", () => {
     await types("stats");
   });
 
-  it("gives the skills to a client that speaks MCP", async () => {
+  it("connects an MCP client", async () => {
     const { snippet } = JSON.parse(await types("mcp-config --for claude --json"));
     const { command, args } = snippet.mcpServers.skillet;
     const client = new Client({ name: "journey", version: "1.0.0" });
@@ -108,7 +108,7 @@ describe("somebody who is new", () => {
     await client.close();
   });
 
-  it("puts a skill where Claude finds it, and takes it away again", async () => {
+  it("copies a skill to where Claude finds it, and removes it again", async () => {
     await types("export weather --to claude --dry-run");
     await types("export weather --to claude");
     const copy = join(place.home, ".claude/skills/weather/SKILL.md");
@@ -118,7 +118,7 @@ describe("somebody who is new", () => {
     await types("doctor");
   });
 
-  it("reads screens that say what comes next", () => {
+  it("reads screens that name the next step", () => {
     const file = process.env["SKILLET_SCREENS"];
     if (file) writeFileSync(file, `${screens.join("\n\n")}\n`);
     expect(screens.length).toBeGreaterThan(20);

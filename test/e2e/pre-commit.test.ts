@@ -19,7 +19,7 @@ function hook(cwd: string, files: readonly string[], args: readonly string[] = [
 }
 
 describe("the hook for pre-commit", () => {
-  it("is one that pre-commit knows how to install and call", () => {
+  it("can be installed and called by pre-commit", () => {
     const [one, ...others] = hooks;
     expect(others).toEqual([]);
     expect(Object.keys(one ?? {})).toEqual(
@@ -29,13 +29,13 @@ describe("the hook for pre-commit", () => {
     expect(existsSync(join(root, bin["skillet"]))).toBe(true);
   });
 
-  it("can be installed: what `npm pack` prints is the name of the package alone", () => {
+  it("can be installed: `npm pack` prints only the name of the package", () => {
     expect(execFileSync("npm", ["config", "get", "foreground-scripts"], { cwd: root, encoding: "utf8" })).toBe(
       "false\n",
     );
   });
 
-  it("checks the skill that a changed file is part of, whichever file it is, and says it once", () => {
+  it("checks the skill that contains a changed file, once", () => {
     const cwd = temporaryFolder({
       "skills/good/SKILL.md": skillText("good"),
       "plugins/x/broken/SKILL.md": "---\nname: broken\n---\nx\n",
@@ -58,7 +58,7 @@ describe("the hook for pre-commit", () => {
     expect(stdout).toContain("\n2 skills: 1 error");
   });
 
-  it("leaves alone what is part of no skill, whatever it looks like", () => {
+  it("ignores files outside any skill, whatever they look like", () => {
     const cwd = temporaryFolder({
       "README.md": "# Mine\n",
       "docs/page.md": "---\ntitle: Page\ndescription: A page of a site\nlayout: wide\n---\n\nText.\n",
@@ -76,7 +76,7 @@ describe("the hook for pre-commit", () => {
     });
   });
 
-  it("checks files that are skills by themselves, and what a file that is gone was part of", () => {
+  it("checks single-file skills, and the skill of a deleted file", () => {
     const cwd = temporaryFolder({
       "skills/flat.md": "no frontmatter\n",
       ".claude/skills/left/SKILL.md": skillText("left", { body: "See [this](gone.md)." }),

@@ -10,7 +10,7 @@ import { pythonIndex, type ServedPackage } from "../support/package-servers.ts";
 import { makeRepository } from "../support/repositories.ts";
 import { skilletProcess } from "../support/skillet-process.ts";
 
-/** As much of the library's interface as the script below uses. */
+/** The part of the library's interface that the script below uses. */
 const PYPDF: ServedPackage = {
   name: "pypdf",
   version: "5.1.0",
@@ -43,7 +43,7 @@ trailer << /Root 1 0 R >>
 const skill = (name: string, what: string) =>
   skillText(name, { description: `${what}. Use when the user asks for it.` });
 
-/** One skill has an archive with code in it, which nobody can review. */
+/** One skill has an archive with code in it, which cannot be reviewed. */
 function documentSkills() {
   const archive = gzipSync(tarOf([{ name: "button/index.js", data: "console.log(1)\n" }]));
   return makeRepository({
@@ -98,7 +98,7 @@ function scriptedSkills() {
   return makeRepository(Object.fromEntries(files.flat()));
 }
 
-/** A user who has a PDF and nothing else; what they type is counted. */
+/** A user with a PDF and nothing else; each typed command is counted. */
 async function newcomer() {
   const root = temporaryFolder();
   const home = join(root, "home");
@@ -122,7 +122,7 @@ async function newcomer() {
   return { home, papers, index, typed, type, ...repositories };
 }
 
-describe.runIf(HAS_ORDINARY_USER)("skills of public repositories, for somebody new", () => {
+describe.runIf(HAS_ORDINARY_USER)("skills of public repositories, for a new user", () => {
   it("[S-45, T-14] a script of an added skill reads a PDF in the sandbox after fewer than ten commands", async () => {
     const { type, typed, documents, agents, tasks, papers, home, index } = await newcomer();
 
@@ -156,7 +156,7 @@ describe.runIf(HAS_ORDINARY_USER)("skills of public repositories, for somebody n
     expect(counted.stderr).toContain("strong isolation by bubblewrap, reads ~/papers");
     expect(typed.length).toBeLessThan(10);
 
-    // Offline afterwards, by an absolute path too; and the PDF and the skill are as they were.
+    // Offline afterwards, by an absolute path too; the PDF and the skill are unchanged.
     const asked = index.asked.length;
     const again = await type(`skillet script pdf count_pages.py ${join(papers, "form.pdf")}`);
     expect(again.stdout).toBe("/workspace/form.pdf 2 pages\n");

@@ -22,22 +22,22 @@ import { SHARED_CODE } from "../support/program.ts";
 const page = readFileSync(join(ROOT, "README.md"), "utf8");
 const code = codeBlocks("README.md").filter(({ language }) => language === "ts");
 const shortPrograms = codeBlocks("docs/embedding.md").filter(({ marks }) => marks.includes("alone"));
-/** Each piece is a module of its own: whoever copies one has it all. */
+/** Each code block is a complete module, so that it can be copied. */
 const moduleWith = (what: string) =>
   moduleOf([...code, ...shortPrograms].filter((block) => block.code.includes(what)).slice(0, 1));
 
-/** A program in a folder that the package is installed in, with a model on this machine. */
+/** A program in a folder with the package installed, with a model on this machine. */
 async function run(files: Record<string, string>, url = "") {
   const model = `[models.default]\nprovider = "openai-compatible"\nmodel = "${MODEL}"\napi_key = "${API_KEY}"\nbase_url = "${url}"\n`;
   const home = temporaryFolder({ ".skillet/config.toml": url === "" ? "" : model });
   const folder = installedFolder(files);
-  chmodSync(folder, 0o755); // Where root runs the tests, tools of a skill are somebody else.
+  chmodSync(folder, 0o755); // If root runs the tests, tools of a skill run as another user.
   const env = { PATH: process.env["PATH"], ...SHARED_CODE, HOME: home, MODEL_BASE_URL: url };
   return promisify(execFile)(process.execPath, ["--no-warnings", "main.ts"], { cwd: folder, env });
 }
 
 describe("the code of the README", () => {
-  it("compiles, each piece by itself, with the types that the package has for others", () => {
+  it("compiles, each block separately, with the published types", () => {
     const modules = Object.fromEntries(code.map((block) => [`README.${block.line}.ts`, moduleOf([block])]));
     expect(Object.keys(modules)).toHaveLength(2);
     expect(typeErrors(modules)).toEqual([]);
@@ -67,7 +67,7 @@ describe("the code of the README", () => {
     expect(await run({ "main.ts": moduleWith("openSession") })).toEqual({ stdout: `${greet}${greet}[]\n`, stderr: "" });
   });
 
-  it("uses a skill as a sub-agent, and says which tools it calls", async () => {
+  it("uses a skill as a sub-agent, and prints its tool calls", async () => {
     const { url, requests } = await modelServer("openai", [
       ({ prompt }) => [{ tool: "read_file", input: { path: /\S+\.md/.exec(prompt)?.[0] } }],
       ({ results }) => (results[0]?.content.includes("on Friday") ? "Bins: Friday." : "?"),
@@ -77,7 +77,7 @@ describe("the code of the README", () => {
     expect(requests[0]?.instructions).toContain("# Summarize");
   });
 
-  it("is a tool that a skill brings", () => {
+  it("defines a tool of a skill", () => {
     const folder = installedFolder({
       "home/.skillet/skills/trips/SKILL.md": skillText("trips", { more: 'toolsets: ["toolsets/index:MyToolset"]\n' }),
       "home/.skillet/skills/trips/toolsets/index.ts": moduleWith("MyToolset"),
@@ -90,14 +90,14 @@ describe("the code of the README", () => {
 });
 
 describe("the README", () => {
-  it("calls the program by commands and options that there are", async () => {
+  it("uses existing commands and options", async () => {
     const calls = callsOf("README.md");
     expect(calls.length).toBeGreaterThan(12);
     const problems = await Promise.all(calls.map(async (call) => ({ ...call, problem: await usageError(call) })));
     expect(problems.filter(({ problem }) => problem !== undefined)).toEqual([]);
   });
 
-  it("names only scripts of the project that there are", () => {
+  it("names existing scripts of the project", () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
     const named = [...page.matchAll(/\bnpm (?:run )?(start|test|(?<=run )\w+)/g)].map(([, name = ""]) => name);
     expect(named).toContain("start");
@@ -159,7 +159,7 @@ describe("the README", () => {
   });
 
   it.skipIf(!findSystemProgram("bwrap") && !process.env["CI"])(
-    "has pictures of what the program prints now: `npm run screens` makes them",
+    "has pictures of the present output: `npm run screens` creates them",
     async () => {
       const made = await screens();
       for (const [path, picture] of Object.entries(made)) {

@@ -9,7 +9,7 @@ import { ORDINARY_USER } from "../support/ordinary-user.ts";
 const root = join(import.meta.dirname, "..", "..");
 const isRoot = process.getuid?.() === 0;
 
-/** Keys of whoever runs the tests would make a language model do the work. */
+/** Keys of the user who runs the tests would enable a language model. */
 const environment = (home: string) => ({ PATH: process.env["PATH"], HOME: home, OLLAMA_HOST: "127.0.0.1:1" });
 
 function run(file: string, args: readonly string[], { cwd = root, home = temporaryFolder() } = {}) {
@@ -24,7 +24,7 @@ function run(file: string, args: readonly string[], { cwd = root, home = tempora
 
 const start = (...args: string[]) => run(process.execPath, [join(root, "tools/start.mjs"), ...args]);
 
-/** The same on a machine where this stands in for bubblewrap, by somebody who is not root. */
+/** The same on a machine with this replacement for bubblewrap, by an ordinary user. */
 function startWith(instead: string) {
   const home = temporaryFolder();
   if (isRoot) chownSync(home, ORDINARY_USER, ORDINARY_USER);
@@ -36,14 +36,14 @@ function startWith(instead: string) {
   return run("bwrap", [...around, ...as, process.execPath, join(root, "tools/start.mjs")], { home });
 }
 
-/** The commands that it says to go on with. */
+/** The suggested next commands. */
 const nextOf = (stdout: string) =>
   Array.from(stdout.matchAll(/^ {2}npx skillet (.+?) {2,}\S/gm), ([, line = ""]) => line);
 
 const hasSandbox = findSystemProgram("bwrap") !== undefined || process.env["CI"] !== undefined;
 
 describe.skipIf(!hasSandbox)("npm start", () => {
-  it("shows the skills, uses one of them in the sandbox without a key, and names commands that work as they are typed", () => {
+  it("shows the skills, uses one of them in the sandbox without a key, and names commands that work as typed", () => {
     const { status, stdout, stderr, lines } = run("npm", ["start"]);
     expect(status).toBe(0);
     expect(stdout).toContain("9 skills found");
@@ -63,7 +63,7 @@ describe.skipIf(!hasSandbox)("npm start", () => {
   it.each([
     ["is not there and cannot be installed", "/dev/null", "✗ nothing was installed: "],
     ["does not work", "/bin/false", "✗ The sandbox failed its self-test"],
-  ])("says so where bubblewrap %s, runs no code, and ends with what works", (_, instead, said) => {
+  ])("reports that bubblewrap %s, runs no code, and ends with what works", (_, instead, said) => {
     const { status, stdout, stderr } = startWith(instead);
     expect(status).toBe(0);
     expect(stderr).toContain(said);
@@ -75,7 +75,7 @@ describe.skipIf(!hasSandbox)("npm start", () => {
   });
 });
 
-it.runIf(isRoot && hasSandbox)("uses a skill below a folder that lets nobody but root in, as root's home is", () => {
+it.runIf(isRoot && hasSandbox)("uses a skill below a folder that only root can enter, such as root's home", () => {
   const cwd = join(temporaryFolder({ "skillet/README.md": "" }), "skillet");
   chmodSync(cwd, 0o755);
   const args = [join(root, "bin/skillet.cjs"), "run", "host-report", "--model", "runbook"];
@@ -83,7 +83,7 @@ it.runIf(isRoot && hasSandbox)("uses a skill below a folder that lets nobody but
 });
 
 describe("npm start with arguments", () => {
-  it("is the program: what it prints, and what it ends with", () => {
+  it("runs the program, with its output and exit code", () => {
     const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
     expect(start("--version")).toMatchObject({ status: 0, stdout: `${version}\n`, stderr: "" });
     expect(JSON.parse(start("list", "--json").stdout).skills).toHaveLength(9);
@@ -91,13 +91,13 @@ describe("npm start with arguments", () => {
   });
 });
 
-it("npx does not build the project anew before its first command", () => {
+it("npx does not build the project again before its first command", () => {
   const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   const folder = temporaryFolder({
     "package.json": JSON.stringify({ name: "skillet", version: "0.0.0", bin: { skillet: "run.cjs" }, scripts }),
     "run.cjs": "#!/usr/bin/env node\nconsole.log('started');\n",
     "tools/build.mjs": readFileSync(join(root, "tools/build.mjs"), "utf8"),
-    // It is imported, and not called where nothing is built.
+    // It is imported, and not called when nothing is built.
     "node_modules/esbuild/package.json": '{ "name": "esbuild", "main": "index.js" }',
     "node_modules/esbuild/index.js": "exports.build = exports.transform = undefined;",
     "dist/cli/bin.cjs": "built",

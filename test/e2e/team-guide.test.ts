@@ -147,7 +147,7 @@ describe.skipIf(!HAS_POSTGRES)(`${PAGE}${HAS_NAMESPACES ? "" : ", without networ
   it.skipIf(!existsSync(HAPROXY))("has a configuration that HAProxy accepts", () => {
     const [block] = codeBlocks(PAGE).filter(({ language }) => language === "haproxy");
     const folder = temporaryFolder();
-    // The names of the machines are no names here.
+    // The machine names do not resolve here.
     writeFiles(folder, {
       "haproxy.cfg": (block?.code ?? "").replaceAll(/\b(?:first|second)\.example\.com/g, "127.0.0.1"),
     });

@@ -11,7 +11,7 @@ import { createProject } from "./project.ts";
 interface Framework {
   name: string;
   packages: readonly string[];
-  /** Versions of packages that the newest ones of the framework's own dependencies do not fit. */
+  /** Versions of packages that the framework's own dependencies need instead of the newest. */
   overrides?: Record<string, string>;
 }
 
@@ -31,7 +31,7 @@ interface ChatRequest {
   stream?: boolean;
 }
 
-/** A model behind the wire of chat completions, as every framework speaks it: it loads the skill, then greets. */
+/** A chat completions model, as every framework supports it: it loads the skill, then greets. */
 async function greetingModel(): Promise<{ url: string; requests: ChatRequest[] }> {
   const requests: ChatRequest[] = [];
   const server = createServer(async (request, response) => {

@@ -18,7 +18,7 @@ interface Bundler {
   packages: readonly string[];
   files?: Record<string, string>;
   command: readonly [string, ...string[]];
-  /** The file that is started, in the folder `out`. */
+  /** The started file, in the folder `out`. */
   entry: string;
 }
 
@@ -123,8 +123,8 @@ describe("a program in one bundle, without the package", () => {
     }
   });
 
-  // esbuild leaves an import of what is not installed as it is: it fails when it is needed.
-  it("brings the model's SDK where it is installed, in one copy", () => {
+  // esbuild keeps an import of a missing package: it fails when it is needed.
+  it("includes the model's SDK if it is installed, in one copy", () => {
     project.install("esbuild@0.28.2", "ai@7.0.100", "@ai-sdk/anthropic@4");
     const copies = project.run("npm", "ls", "ai", "--all", "--parseable").trim().split("\n");
     expect(copies).toHaveLength(1);
@@ -149,7 +149,7 @@ describe("the types of the package", () => {
     }
   });
 
-  it.each(VERSIONS)("of what needs the SDKs have no error of ours with TypeScript %s", (version) => {
+  it.each(VERSIONS)("of modules that need the SDKs have no error of skillet with TypeScript %s", (version) => {
     project.install(`typescript@${version}`, "@types/node@22", "ai@7", "@modelcontextprotocol/server@2", "zod@4");
     const program = `import { createSkillToolset } from "skillet/ai";
       import { createMcpServer } from "skillet/mcp";
@@ -162,7 +162,7 @@ describe("the types of the package", () => {
     } catch (error) {
       said = (error as Error).message;
     }
-    // What the SDKs' own declarations say to another compiler is not ours.
+    // Errors in the SDKs' own declarations for another compiler do not count.
     expect(said.split("\n").filter((line) => /^(?:node_modules\/skillet\/|sdks\.mts)/.test(line))).toEqual([]);
   });
 });

@@ -8,14 +8,14 @@ import { installPacked } from "../support/packed.ts";
 /** The program that each bundler and compiler of the tests gets. */
 const PROGRAM = join(import.meta.dirname, "program");
 
-/** A project of somebody's, with the packed package installed and nothing of this repository around it. */
+/** A user's project, with the packed package installed and nothing of this repository. */
 export interface EmbeddingProject {
   folder: string;
-  /** Runs a program of the project, or of one of its packages. Throws with what it printed when it fails. */
+  /** Runs a program of the project, or of one of its packages. Throws with its output when it fails. */
   run(command: string, ...args: string[]): string;
   /** Installs packages, as `name@version`. */
   install(...packages: string[]): void;
-  /** Starts what a bundler wrote into a folder, from a folder that has nothing else, and returns what it printed. */
+  /** Starts a bundler's output in an otherwise empty folder, and returns its output. */
   runBundled(output: string, entry: string): unknown;
   remove(): void;
 }
@@ -42,7 +42,7 @@ export const tools = [
 `,
 };
 
-/** What the program prints wherever it runs. The skills of the package are there only where the package is there as files. */
+/** The program's output in any environment. The skills of the package are missing when it is not installed as files. */
 export const PRINTED = {
   errors: [],
   tier: "registry",

@@ -155,7 +155,7 @@ describe("cases in other formats", () => {
     ]);
   });
 
-  it("takes the own format first, refuses paths outside the skill, and finds nothing where there is nothing", async () => {
+  it("reads the own format first, refuses paths outside the skill, and finds nothing in an empty folder", async () => {
     const own = "version: 1\ncases: [{ name: a, prompt: p, graders: [{ file: x }] }]\n";
     const both = await read({ "evals/tasks.yaml": own, "evals/evals.json": '{"evals": []}' });
     expect(both?.format).toBe("skillet");

@@ -33,7 +33,7 @@ function createPricedModel(cost: () => number, onRunning: (count: number) => voi
 }
 
 describe("the budget of an evaluation", () => {
-  it("is exceeded by at most one call under 50 trials at once, whatever the calls cost", async () => {
+  it("is exceeded by at most one call with 50 concurrent trials, whatever the calls cost", async () => {
     let seed = 7;
     const random = (most: number) => {
       seed = (seed * 48_271) % 2_147_483_647;
@@ -62,7 +62,7 @@ describe("the budget of an evaluation", () => {
     }
   });
 
-  it("makes calls at once while the most that they can cost fits", async () => {
+  it("allows concurrent calls while their maximum cost fits", async () => {
     let most = 0;
     const budget = createEvalBudget({ ceiling: 100_000, prices, maxOutput: 40 });
     const model = budget.meter(
@@ -77,7 +77,7 @@ describe("the budget of an evaluation", () => {
     expect(most).toBe(20);
   });
 
-  it("counts a reply that was stopped, by what was sent and received", async () => {
+  it("counts a stopped reply by the sent and received text", async () => {
     const budget = createEvalBudget({ prices });
     const stop = new AbortController();
     const model = budget.meter({

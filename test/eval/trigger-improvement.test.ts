@@ -37,7 +37,7 @@ describe("skillet eval --improve", () => {
     expect(stdout).not.toContain("weather:");
   });
 
-  it("adds to the keywords that there are, in either notation", async () => {
+  it("adds to the existing keywords, in either notation", async () => {
     expect((await improve(scene("triggers:\n  keywords: [bill]\n"))).stdout).toContain(
       '+  keywords: [bill, "honorarium"]',
     );
@@ -45,7 +45,7 @@ describe("skillet eval --improve", () => {
     expect((await improve(scene("triggers:\n  verbs: [bill]\n"))).stdout).toContain('+  keywords: ["honorarium"]');
   });
 
-  it("proposes nothing that would take a query of another skill or trigger wrongly", async () => {
+  it("proposes nothing that would wrongly take a query of another skill or trigger", async () => {
     const taken = await improve(scene("", [query("what is an honorarium?", false, "train")]));
     expect(taken.stdout).toContain("no change helps without harm");
     const wrong = await improve(scene("", [query("define honorarium", false, "test")]));
@@ -88,7 +88,7 @@ describe("skillet eval --improve", () => {
     expect(stdout).toContain("+description: Writes notes.");
   });
 
-  it("writes the changes with --apply, and leaves all other bytes as they are", async () => {
+  it("writes the changes with --apply, and keeps all other bytes", async () => {
     const files = scene();
     const cwd = temporaryFolder(files);
     const before = readFileSync(join(cwd, "skills/invoices/SKILL.md"), "utf8");
@@ -103,7 +103,7 @@ describe("skillet eval --improve", () => {
     expect(again.stdout).toContain("no change helps without harm");
   });
 
-  it("replaces a description in each notation, and refuses if something else would change", () => {
+  it("replaces a description in each notation, and refuses if another value would change", () => {
     const text = (value: string) =>
       `---\r\nname: a\r\ndescription: ${value}\r\nlicense: MIT # ours\r\n---\r\n\r\nBody: description: x\r\n`;
     for (const value of ["Old.", '"Old: one"', ">-\r\n  Old\r\n\r\n  and long.", "Old\r\n  and long."])

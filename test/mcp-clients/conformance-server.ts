@@ -5,7 +5,7 @@ import { openSession } from "../../src/agent/session/session.ts";
 import { discover } from "../../src/config/discover.ts";
 import { addFixtures } from "./support/fixtures.ts";
 
-/** Skillet's own server over HTTP, with what the conformance suite asks for by name besides the skills of this home. */
+/** Skillet's own HTTP server, with the tools, resources and prompts that the conformance suite requests in addition to this home's skills. */
 export async function conformanceServer(home: string): Promise<HttpMcpServer> {
   const found = await discover({ workspace: join(home, "project"), env: { HOME: home }, index: false });
   const serving = await serveHttp(

@@ -14,7 +14,7 @@ import { modelConfig } from "../support/use.ts";
 import { wired } from "../support/wired.ts";
 import { Printed, pathIn, type Run, types } from "./printed-json.ts";
 
-/** What only others meet: of other callers, other machines, conflicts, and what is broken. */
+/** Results that need other callers, other machines, conflicts, or damage. */
 const RARE = new Set([
   ...[
     "database",
@@ -31,9 +31,9 @@ const RARE = new Set([
     "meant",
   ],
   ...["approval", "operation", "isOnce", "isReversible", "conflicts", "printed", "torn", "signal", "formatVersion"],
-  // Where no sandbox can be had, or packages are built.
+  // For machines without a sandbox, and for package builds.
   ...["exitCode", "isolation", "holds", "base", "bytes"],
-  // Of runs for workers, and with `docs.url`.
+  // For runs of workers, and with `docs.url`.
   ...["queue", "docs"],
 ]);
 
@@ -142,7 +142,7 @@ async function atHome(printed: Printed): Promise<void> {
   rmSync(home, { recursive: true, force: true });
 }
 
-/** What goes on until it is interrupted: here, by a first line; or, where something is changed once it watches, by a second. */
+/** Commands that run until they are interrupted: here, by a first line; or by a second one, if a file changes during the watch. */
 async function endless(printed: Printed, about: { run: Run; shape: string; args: string[]; change?: () => void }) {
   const stop = new AbortController();
   const { run, shape, args, change } = about;
@@ -277,7 +277,7 @@ async function fromElsewhere(printed: Printed): Promise<void> {
   await take("Outdated", "outdated");
 }
 
-/** What fails, in each way that it can: everything says so in the same shape. */
+/** Failing commands of each kind: every error has the same shape. */
 async function inFailures(printed: Printed): Promise<void> {
   const { run } = place({ "project/skills/broken/SKILL.md": "---\nname: broken\n---\n\nNothing.\n" });
   const broken = place({ "project/skills/x/SKILL.md": skillText("x") }, "not toml");
@@ -308,9 +308,9 @@ async function inFailures(printed: Printed): Promise<void> {
 }
 
 describe("--json", () => {
-  it("gives exactly what docs/json.md says, of every command that there is", { timeout: 120_000 }, async () => {
+  it("prints exactly the shapes of docs/json.md, for every command", { timeout: 120_000 }, async () => {
     const printed = new Printed();
-    await fromServers(printed); // By itself: the end of each command closes the servers of this process.
+    await fromServers(printed); // Separately: the end of each command closes the servers of this process.
     await Promise.all([atHome, inRuns, atTheDesk, fromElsewhere, inFailures].map((scene) => scene(printed)));
     expect(printed.misfits()).toBe("");
     expect(printed.unsorted()).toEqual([]);
@@ -331,7 +331,7 @@ describe("--json", () => {
   });
 });
 
-/** What other tests hold to its shape: these change the machine, or take long. */
+/** Commands whose shape other tests check: these change the machine, or take long. */
 const SLOW = new Set([
   "DoctorSandbox",
   "DoctorFix",
@@ -344,8 +344,8 @@ const SLOW = new Set([
   "WorkerEvent",
 ]);
 
-/** What test/adapters/postgres holds to its shape, with a server. */
+/** Commands whose shape test/adapters/postgres checks, with a server. */
 const NEED_POSTGRES = ["engine", "engine init", "engine check", "engine prune", "worker", "workers"];
 
-/** What prints a text of its own, whatever is asked for. */
+/** Commands that always print text. */
 const OTHERS = new Set(["schema", "completion", "help", "hook", ...NEED_POSTGRES]);

@@ -13,18 +13,18 @@ export const types = Array.from(page.matchAll(/^```ts\n(.*?)^```$/gms), ([, bloc
 
 export type Run = (args: readonly string[], options?: RunOptions) => Promise<Ran>;
 
-/** What commands printed, each with the name of the shape that the page gives it. */
+/** The printed values, each with the name of its shape on the page. */
 export class Printed {
   readonly values: { shape: string; args: readonly string[]; value: unknown }[] = [];
 
-  /** Runs it, and gives what it printed: one value, or it is no JSON. */
+  /** Runs a command, and returns its output: one JSON value, or an error. */
   async take(run: Run, shape: string, args: readonly string[], options: RunOptions = {}) {
     const words = pathIn(args).split(" ").filter(Boolean).length;
     const { stdout, stderr } = await run([...args.slice(0, words), "--json", ...args.slice(words)], options);
     return this.add(shape, args, stdout, stderr);
   }
 
-  /** The same for what prints a line each. */
+  /** The same for commands that print a value per line. */
   async takeLines(run: Run, shape: string, args: readonly string[], options: RunOptions = {}) {
     const { stdout } = await run(args, options);
     for (const line of stdout.trimEnd().split("\n")) this.add(shape, args, line);
@@ -37,7 +37,7 @@ export class Printed {
     return value;
   }
 
-  /** Keys that may be absent, by the page, and were in everything that was printed: of these, only their types are held to anything. */
+  /** Optional keys, by the page, that every output contained: only their types are checked. */
   unseen(): string[] {
     const seen = new Set<string>();
     JSON.stringify(this.values, (key, value) => {
@@ -48,7 +48,7 @@ export class Printed {
     return [...new Set(optional)].filter((key) => !seen.has(key)).sort();
   }
 
-  /** Lists that are not in the order of their names, and of which the page says nothing else. */
+  /** Lists in another order than that of names, without a documented order. */
   unsorted(): string[] {
     return this.values.flatMap(({ shape, args, value }) => {
       const { skills, trusted, signers, servers } = value as Record<string, unknown>;
@@ -64,7 +64,7 @@ export class Printed {
     });
   }
 
-  /** What of it is not as the page says: a value is a literal of TypeScript, which is held to the type to its last key. */
+  /** Returns the differences from the page: a value becomes a TypeScript literal, which is checked against the type completely. */
   misfits(): string {
     const folder = temporaryFolder({
       "tsconfig.json": JSON.stringify({
@@ -96,12 +96,12 @@ export class Printed {
   }
 }
 
-/** What the page gives another order. */
+/** Lists with another documented order. */
 const ORDERED = new Set(["Stats", "Eval"]);
 
 const paths = await listCommandPaths();
 
-/** The command in a line, without what it is given. */
+/** The command in a line, without its arguments. */
 export function pathIn(args: readonly string[]): string {
   const two = args.slice(0, 2).join(" ");
   return paths.includes(two) ? two : (args[0] ?? "");

@@ -14,7 +14,7 @@ const PUBLISHED: Record<string, { types?: string }> = JSON.parse(
   readFileSync(join(ROOT, "package.json"), "utf8"),
 ).exports;
 
-/** The values that each entry point of the package exports. */
+/** The exported values of each entry point of the package. */
 const EXPORTS: Record<string, string[]> = {
   skillet: [
     "PROFILES",
@@ -195,19 +195,19 @@ const EXPORTS: Record<string, string[]> = {
   ],
 };
 
-describe("what others depend on", () => {
-  it.each(Object.entries(EXPORTS))("is what %s exports", async (entry, names) => {
+describe("the public interface", () => {
+  it.each(Object.entries(EXPORTS))("has the exports of %s", async (entry, names) => {
     const { types } = PUBLISHED[entry.replace("skillet", ".")] ?? {};
     const source = types?.replace("./dist/types", "../../src").replace(".d.ts", ".ts") ?? "";
     expect(Object.keys(await import(source)).sort()).toEqual(names);
   });
 
-  it("is in every entry point of the package", () => {
+  it("includes every entry point of the package", () => {
     const entries = Object.keys(PUBLISHED).filter((path) => path !== "./package.json");
     expect(entries.map((path) => path.replace(".", "skillet"))).toEqual(Object.keys(EXPORTS));
   });
 
-  it("is at most 90 names in the main entry point, types included", () => {
+  it("has at most 90 names in the main entry point, types included", () => {
     const text = readFileSync(join(ROOT, "src", "index.ts"), "utf8");
     const names = [...text.matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap(([, list = ""]) =>
       list.split(",").filter((name) => name.trim() !== ""),
@@ -216,20 +216,20 @@ describe("what others depend on", () => {
     expect(names.length).toBeLessThanOrEqual(90);
   });
 
-  it("is the clients and the formats of exports", () => {
+  it("has the clients and the formats of exports", () => {
     expect(Object.keys(clients.NATIVE_CLIENTS)).toEqual([
       ...["claude", "codex", "gemini", "opencode", "copilot", "vscode", "cursor", "agents"],
     ]);
     expect(Object.keys(clients.EXPORT_FORMATS)).toEqual(["skill-zip", "agent-plugin"]);
   });
 
-  it("is the exit codes, the profiles and the scopes", () => {
+  it("has the exit codes, the profiles and the scopes", () => {
     expect(EXIT).toEqual({ fine: 0, findings: 1, usage: 2, refused: 3, limit: 4, waiting: 5, interrupted: 130 });
     expect(PROFILES).toEqual(["load", "agentskills", "shipped", "claude-upload", "vscode"]);
     expect(SCOPES).toEqual(["bundled", "integration", "installed", "user", "workspace", "inline"]);
   });
 
-  it("is how code is kept apart, what it always has, and what it may use", () => {
+  it("has the isolation levels, the default permissions, and the possible ones", () => {
     expect(ISOLATION_LEVELS).toEqual(["none", "partial", "strong"]);
     expect(FIXED_VARIABLES).toEqual({
       PATH: "/opt/skillet/bin:/usr/local/bin:/usr/bin:/bin",
@@ -247,7 +247,7 @@ describe("what others depend on", () => {
     });
   });
 
-  it("is how a run ends, and what it may use", () => {
+  it("has the stop reasons of a run, and its tools", () => {
     expect(STOP_REASONS).toEqual([
       "answer",
       "complete",
@@ -270,7 +270,7 @@ describe("what others depend on", () => {
     });
   });
 
-  it("is the codes and their severities by profile", () => {
+  it("has the codes and their severities by profile", () => {
     const severities = Object.entries(FINDING_CODES).map(([code, { severities }]) =>
       [code, ...Object.entries(severities).map(([profile, severity]) => `${profile}:${severity}`)].join(" "),
     );

@@ -16,13 +16,13 @@ function described(tools: readonly Tool[]): string {
   return lines.join("\n");
 }
 
-describe("what models and their programs depend on", () => {
-  it("is the tiers and the levels", () => {
+describe("the interface for models and their programs", () => {
+  it("has the tiers and the levels", () => {
     expect(TIERS).toEqual(["none", "breadcrumb", "registry", "full"]);
     expect(MATCH_LEVELS).toEqual(["explicit", "phrase", "trigger", "weak", "words"]);
   });
 
-  it("[S-11, W-08] is the tools of a session and what they take", async () => {
+  it("has the tools of a session and their input", async () => {
     const { tools } = openSession(await catalogOf({}), { env: {} });
     expect(described(tools)).toMatchInlineSnapshot(`
       "list_skills: Lists the available skills: name, description, version and tags, as JSON.
@@ -60,7 +60,7 @@ describe("what models and their programs depend on", () => {
     `);
   });
 
-  it("is what a loaded skill looks like", async () => {
+  it("has the text of a loaded skill", async () => {
     const session = openSession(
       await catalogOf({ a: { keywords: ["ferry"], body: "Do it.", more: { model: "fast" } } }),
     );

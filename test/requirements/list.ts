@@ -375,12 +375,12 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "V-09": "The page works with the keyboard alone, in the dark, at 360 px, and without serious findings of axe-core.",
 };
 
-/** What no test proves yet, and why. This list only shrinks: `MOST_OPEN` goes down with it and never up. */
+/** Requirements without a test, with the reason. This list only shrinks: `MOST_OPEN` decreases with it and never grows. */
 export const OPEN: readonly { reason: string; ids: string }[] = [];
 
 export const MOST_OPEN = 0;
 
-/** What the promises of a sandbox (Q-01, Q-02, Q-13 to Q-17) have not been tried with by the whole suite, and why. */
+/** Sandboxes for which the whole suite has not tested the promises (Q-01, Q-02, Q-13 to Q-17), with the reason. */
 export const UNTRIED: readonly { sandbox: string; suite: string; reason: string }[] = [
   {
     sandbox: "docker and podman",

@@ -47,7 +47,7 @@ describe("requirements", () => {
       expect(readFileSync(join(testFolder, "..", suite), "utf8")).toContain("describeSandbox(");
   });
 
-  it("are what tests cite: no test names an id that does not exist", () => {
+  it("are the only ids that tests cite: each cited id exists", () => {
     expect([...cited].filter((id) => !(id in REQUIREMENTS))).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import type { EvaluationSkill } from "./skills.ts";
 
 /**
- * Skills that a large catalog has beside those that are asked for: the same ones every time, named and described as published ones
+ * Skills that a large catalog has in addition to the requested ones: the same ones every time, named and described as published ones
  * are, with words that tasks have too. A product that they are about is not one of the evaluation skills.
  */
 export function makeDistractors(count: number): Omit<EvaluationSkill, "requests">[] {

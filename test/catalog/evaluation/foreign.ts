@@ -1,4 +1,4 @@
-/** Requests in other languages than the skills: the language, the skill that each is for, the request. */
+/** Requests in other languages than the skills: the language, the skill that each is for, and the request. */
 export const FOREIGN_REQUESTS: readonly (readonly [language: string, skill: string, request: string])[] = [
   [
     "de",

@@ -1,4 +1,4 @@
-/** What people paste after or before a request. None of it says what they want. */
+/** Text that people paste after or before a request. None of it contains the request. */
 export const PASTES: readonly string[] = [
   `\`\`\`
 Traceback (most recent call last):

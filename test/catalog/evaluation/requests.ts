@@ -8,7 +8,7 @@ export interface EvaluationRequest {
   kind: RequestKind;
   skill: string;
   query: string;
-  /** Whether it only measures. The others may be looked at when the ranking changes. */
+  /** True for a set that only measures. The others may be inspected when the ranking changes. */
   isHeldOut: boolean;
 }
 

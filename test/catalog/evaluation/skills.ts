@@ -2,7 +2,7 @@ import { DEVELOPMENT_SKILLS } from "./skills-development.ts";
 import { DOCUMENT_SKILLS } from "./skills-documents.ts";
 import { WORK_SKILLS } from "./skills-work.ts";
 
-/** A skill as people publish them, without triggers, and what people ask that it is for. */
+/** A skill as people publish them, without triggers, and requests that it is for. */
 export interface EvaluationSkill {
   name: string;
   description: string;

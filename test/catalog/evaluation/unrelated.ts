@@ -1,4 +1,4 @@
-/** Small talk, general knowledge, coding that no skill here is for, and other languages: 200 prompts that need no skill. */
+/** Small talk, general knowledge, coding without a matching skill, and other languages: 200 prompts that need no skill. */
 export const UNRELATED_PROMPTS: readonly string[] = `
 hi
 hello there, how are you today?

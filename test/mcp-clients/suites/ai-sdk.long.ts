@@ -11,9 +11,9 @@ const http = async (): Promise<Config> => ({ transport: { type: "http", url: awa
 
 interface Way {
   config: () => Promise<Config>;
-  /** What it and the server agree on. */
+  /** The negotiated protocol version. */
   revision: string;
-  /** Whether the server remembers what was loaded. */
+  /** True when the server remembers loaded skills. */
   remembers: boolean;
 }
 
@@ -27,7 +27,7 @@ const WAYS: Record<string, Way> = {
   "http, in the newer way": { config: http, revision: "2026-07-28", remembers: false },
 };
 
-/** Connects again where the client gave up on the newer revision: it waits for a moment only, which a busy machine may need to start a server. */
+/** Connects again if the client gave up on the newer revision: it waits only briefly, which a busy machine may need to start a server. */
 async function connect(config: Way["config"], revision: string) {
   for (let tries = 0; ; tries++) {
     const client = await createMCPClient(await config());
@@ -37,7 +37,7 @@ async function connect(config: Way["config"], revision: string) {
 }
 
 describe.each(Object.entries(WAYS))("@ai-sdk/mcp over %s", (_, { config, revision, remembers }) => {
-  it("[P-18] calls the tools of a skill that it loads, although it does not look at the list again", async () => {
+  it("[P-18] calls the tools of a loaded skill, although it does not read the list again", async () => {
     const client = await connect(config, revision);
     onTestFinished(() => client.close());
     expect(client.initializeResult.protocolVersion).toBe(revision);

@@ -19,7 +19,7 @@ describe.each(["2025-11-25", "2026-07-28"] satisfies Revision[])("a server of %s
     );
   };
 
-  it("passes all that the conformance suite requires", { timeout: TIMEOUT }, async () => {
+  it("passes every required scenario of the conformance suite", { timeout: TIMEOUT }, async () => {
     const serving = await conformanceServer(home());
     onTestFinished(() => serving.close());
     const verdict = await conformance(serving.url, revision, { expected: notPassed });
@@ -31,7 +31,7 @@ describe.each(["2025-11-25", "2026-07-28"] satisfies Revision[])("a server of %s
     await passesSkills("with the suite's tools", serving.url);
   });
 
-  it("is `skillet serve` too, with nothing but its own tools", { timeout: TIMEOUT }, async () => {
+  it("can be `skillet serve` with only its own tools", { timeout: TIMEOUT }, async () => {
     const url = await skilletServeHttp(home());
     const plain = PLAIN[revision];
     const expected = [...wanted, ...notPassed].filter((name) => !plain.includes(name));
@@ -42,7 +42,7 @@ describe.each(["2025-11-25", "2026-07-28"] satisfies Revision[])("a server of %s
     await passesSkills("skillet serve", url);
   });
 
-  it("[E-30] is two servers of one home behind a proxy too", { timeout: TIMEOUT }, async () => {
+  it("[E-30] can be two servers of one home behind a proxy", { timeout: TIMEOUT }, async () => {
     const place = home();
     const servers = await Promise.all([0, 1].map(() => skilletServeHttp(place)));
     // Clients of 2025-11-25 have sessions, which stay on one server. Those of 2026-07-28 have none: the servers take turns.

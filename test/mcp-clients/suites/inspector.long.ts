@@ -5,7 +5,7 @@ import { home, skilletServe } from "../support/served.ts";
 
 const MOUNTED = "my-skill__my-tool";
 
-/** The result in an answer that is one. */
+/** The result of a successful answer. */
 function result({ code, said }: Answered): object {
   if (code !== 0) throw new Error(said);
   const { result, ...rest } = JSON.parse(said);
@@ -36,7 +36,7 @@ describe("the MCP Inspector", () => {
     expect(gone.said).toContain("tool_not_found");
   });
 
-  it("finds nothing to say about the schemas of the tools, and loads a skill", async () => {
+  it("finds no error in the schemas of the tools, and loads a skill", async () => {
     const { cli } = openInspector(skilletServe(home()));
     const listed = await cli("--method", "tools/list", "--strict");
     expect(names(listed)).toEqual(expect.arrayContaining(["list_skills", "load_skill", "call_skill_tool"]));

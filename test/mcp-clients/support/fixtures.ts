@@ -11,7 +11,7 @@ import {
 import { z } from "zod";
 import { addInputFixtures } from "./input-fixtures.ts";
 
-/** Tells the clients that listen, whichever connection they listen on. */
+/** Notifies the clients that listen, on any connection. */
 export interface ListChanges {
   toolsChanged(): void;
   promptsChanged(): void;

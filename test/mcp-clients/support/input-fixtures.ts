@@ -1,5 +1,5 @@
-// Tools and a prompt of the conformance suite that ask the client for something before they answer. One way for both eras: the SDK
-// turns what is asked for into requests where the client speaks the older one.
+// Tools and a prompt of the conformance suite that request input from the client before they answer. One way for both eras: the SDK
+// turns the request for input into requests where the client speaks the older one.
 import { randomBytes } from "node:crypto";
 import {
   acceptedContent,
@@ -35,7 +35,7 @@ export function addInputFixtures(server: McpServer): void {
   );
 }
 
-// The state goes to the client and comes back: it is sealed, and what the seal does not fit is refused before a tool sees it.
+// The state goes to the client and comes back: it is sealed, and a state with a wrong seal is refused before a tool sees it.
 const STATE = createRequestStateCodec<number>({ key: randomBytes(32) });
 
 const said = (text: string): CallToolResult => ({ content: [{ type: "text", text }] });
@@ -48,7 +48,7 @@ function sample(text: string, maxTokens = 100): InputRequest {
   return inputRequired.createMessage({ messages: [{ role: "user", content: { type: "text", text } }], maxTokens });
 }
 
-/** What is asked for once; the answers are said back. */
+/** One request for input, whose answers are returned. */
 const ASKED_ONCE: Record<string, (context: ServerContext) => InputRequiredSpec["inputRequests"]> = {
   test_input_required_result_elicitation: () => ({ user_name: form("What is your name?", "name") }),
   test_input_required_result_sampling: () => ({ capital_question: sample("What is the capital of France?") }),
@@ -75,7 +75,7 @@ function addAskedOnce(server: McpServer): void {
   }
 }
 
-/** Contract: undefined when one of them is missing, or was not agreed to. */
+/** Contract: undefined when an answer is missing, or the user declined. */
 function answered({ mcpReq }: ServerContext, keys: readonly string[]): unknown[] | undefined {
   const answers = keys.map((key) => {
     const answer = inputResponse(mcpReq.inputResponses, key);
@@ -84,7 +84,7 @@ function answered({ mcpReq }: ServerContext, keys: readonly string[]): unknown[]
   return answers.includes(undefined) ? undefined : answers;
 }
 
-/** What is asked for round by round, with a state that says how far it is. */
+/** Requests for input in rounds, with a state that contains the progress. */
 const ROUNDS: Record<string, readonly NonNullable<InputRequiredSpec["inputRequests"]>[]> = {
   test_input_required_result_request_state: [{ confirm: form("Please confirm", "ok", z.boolean()) }],
   test_input_required_result_tampered_state: [{ confirm: form("Please confirm", "ok", z.boolean()) }],
@@ -102,7 +102,7 @@ const ROUNDS: Record<string, readonly NonNullable<InputRequiredSpec["inputReques
 };
 
 function addRounds(server: McpServer): void {
-  // A server is given this when it is made; skillet's own asks for nothing that way, so it has none.
+  // A server gets this when it is created; skillet's own requests no input that way, so it has none.
   Object.assign(server.server, { _requestStateVerify: STATE.verify });
   for (const [name, rounds] of Object.entries(ROUNDS)) {
     server.registerTool(name, { description: `Does ${name}` }, async (context: ServerContext) => {
@@ -119,7 +119,7 @@ const OPTIONS = ["option1", "option2", "option3"];
 const titled = (prefix: string, word: string) =>
   ["First", "Second", "Third"].map((count, index) => ({ const: `${prefix}${index + 1}`, title: `${count} ${word}` }));
 
-/** Forms of every kind of field, asked for by tools of the 2025 suite. */
+/** Forms of every kind of field, for tools of the 2025 suite. */
 const FORMS: Record<string, Record<string, unknown>> = {
   test_elicitation_sep1034_defaults: {
     name: { type: "string", default: "John Doe" },

@@ -10,12 +10,12 @@ import type { Program } from "./served.ts";
 const LAUNCHER = client("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
 const MCPDO = client("@modelcontextprotocol/inspector/clients/mcpdo/build/mcp-bin.js");
 
-/** One that hangs is ended: it would outlive the test. */
+/** A hanging process is ended: it would outlive the test. */
 const LONGEST_MS = 30_000;
 
 export interface Answered {
   code: number;
-  /** What it printed: lines of JSON, or what went wrong. */
+  /** Its output: lines of JSON, or the error. */
   said: string;
 }
 
@@ -26,7 +26,7 @@ export interface Inspector {
   mcpdo(...args: readonly string[]): Promise<Answered>;
 }
 
-/** The Inspector's two command lines, over a file that configures this server as `skillet`. What they leave running ends with the test. */
+/** The Inspector's two command lines, over a file that configures this server as `skillet`. Their leftover processes end with the test. */
 export function openInspector({ command, args, env, cwd }: Program): Inspector {
   const folder = temporaryFolder();
   const config = join(folder, "mcp.json");
@@ -58,7 +58,7 @@ export function openInspector({ command, args, env, cwd }: Program): Inspector {
   };
 }
 
-/** It is a process of nobody's: what `daemon stop` does not end is ended by its id. */
+/** It has no parent: if `daemon stop` does not end it, its pid is killed. */
 async function stopDaemon(folder: string, mcpdo: Inspector["mcpdo"]): Promise<void> {
   const lock = join(folder, "mcpdod.lock");
   if (!existsSync(lock)) return;

@@ -9,10 +9,10 @@ import type { Program } from "./served.ts";
 
 export interface Opened {
   client: Client;
-  /** How often it was told that the tools changed. */
+  /** The number of notifications about changed tools. */
   changes(): number;
   tools(): Promise<string[]>;
-  /** The text that a tool answers. */
+  /** The text of a tool's result. */
   call(name: string, input?: Record<string, unknown>): Promise<string>;
 }
 
@@ -35,7 +35,7 @@ export async function openFirst(to: Program | string): Promise<Opened> {
   };
 }
 
-/** The second SDK's client over HTTP, which speaks the older revisions unless it is told otherwise; it ends with the test. */
+/** The second SDK's client over HTTP, which uses the older revisions by default; it ends with the test. */
 export async function openSecond(url: string): Promise<Client2> {
   const client = new Client2({ name: "second", version: "1.0.0" });
   await client.connect(new Http2(new URL(url)));
@@ -43,7 +43,7 @@ export async function openSecond(url: string): Promise<Client2> {
   return client;
 }
 
-/** All text of what a tool answered. */
+/** All text of a tool's result. */
 export function textOf(result: unknown): string {
   const { content } = result as { content: { type: string; text?: string }[] };
   return content.map(({ text = "" }) => text).join("\n");

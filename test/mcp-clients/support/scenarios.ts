@@ -26,7 +26,7 @@ const BOTH = [
   "tools-list",
 ];
 
-/** What the suite requires of a server of the revision. */
+/** The required scenarios for a server of the revision. */
 export const REQUIRED: Record<Revision, readonly string[]> = {
   "2025-11-25": [
     ...BOTH,
@@ -63,17 +63,17 @@ export const REQUIRED: Record<Revision, readonly string[]> = {
   ],
 };
 
-/** What it runs without counting it, and passes here all the same. */
+/** Optional scenarios that pass here nonetheless. */
 export const FURTHER: Record<Revision, readonly string[]> = {
   "2025-11-25": ["json-schema-2020-12", "server-session-lifecycle"],
   "2026-07-28": ["http-custom-header-server-validation", "http-header-validation", "json-schema-2020-12"],
 };
 
-/** What it runs without counting it, and for what reason it is not passed. */
+/** Optional scenarios that do not pass, with the reason. */
 export const NOT_PASSED: Record<Revision, Readonly<Record<string, readonly string[]>>> = {
   "2025-11-25": {
-    // A stream that broke off cannot be taken up again: that is recommended, and would keep every answer for a client that may
-    // never come back.
+    // A stream that broke off cannot be resumed: that is recommended, and would keep every answer for a client that may
+    // never return.
     "nothing is resumed": ["server-sse-polling"],
   },
   "2026-07-28": {
@@ -93,7 +93,7 @@ export const NOT_PASSED: Record<Revision, Readonly<Record<string, readonly strin
   },
 };
 
-/** What asks for no tool, resource or prompt by a name of the suite's, so that a server without them passes it too. */
+/** Scenarios that use no tool, resource or prompt of the suite, so that a server without them passes too. */
 export const PLAIN: Record<Revision, readonly string[]> = {
   "2025-11-25": [
     "dns-rebinding-protection",

@@ -5,11 +5,11 @@ import { skillText, temporaryFolder } from "../../support/folder.ts";
 import { KEPT, PROGRAM, RUN } from "../../support/program.ts";
 import { MY_SKILL, toolsetOf } from "../../support/toolset.ts";
 
-/** As it is installed; or, where the gate has built it, with what V8 made of it before: some clients wait for a server for a second only. */
+/** The installed program; or, after a build by the gate, with its compile cache: some clients wait only a second for a server. */
 export const BIN = join(import.meta.dirname, "../../../bin/skillet.cjs");
 const START = `import { run } from ${JSON.stringify(PROGRAM)};\n${RUN}\n`;
 
-/** The skills that the clients are served: one that brings `my-skill__my-tool`, one that brings `other__echo`, and one of files alone. */
+/** The skills for the clients: one with `my-skill__my-tool`, one with `other__echo`, and one with files alone. */
 export function home(): string {
   const own = ".agent/skills";
   const files = {

@@ -6,7 +6,7 @@ import { client } from "./client.ts";
 
 export type Revision = "2025-11-25" | "2026-07-28";
 
-/** What the conformance suite found: the outcomes of each scenario's checks. */
+/** The results of the conformance suite: the outcomes of each scenario's checks. */
 export type Verdict = Record<string, readonly Check[]>;
 
 export interface Check {
@@ -16,9 +16,9 @@ export interface Check {
 }
 
 export interface Wanted {
-  /** These alone; all that the suite has for servers of the revision, when left out. */
+  /** Defaults to all of the suite's scenarios for servers of the revision. */
   scenarios?: readonly string[];
-  /** Those that are known to fail. */
+  /** Scenarios that are known to fail. */
   expected?: readonly string[];
 }
 
@@ -28,7 +28,7 @@ export async function conformance(url: string, revision: Revision, wanted: Wante
   const common = ["server", "--url", url, "--timeout", "20000"];
   const alone = (name: string) => [...common, "--scenario", name, "--spec-version", revision, "--force"];
   const verdict = await run(scenarios ? scenarios.map(alone) : [[...common, "--requirements", revision]]);
-  // Some checks give an answer half a second, which a busy machine may take: what failed is tried once more, alone.
+  // Some checks give an answer half a second, which a busy machine may need: a failed one runs once more, alone.
   const failed = Object.keys(verdict).filter((name) => !expected.includes(name) && findings(verdict, name).length > 0);
   return { ...verdict, ...(await run(failed.map(alone))) };
 }
@@ -39,14 +39,14 @@ export async function clientConformance(command: string, scenario: string): Prom
   return verdict[scenario] ?? [];
 }
 
-/** The checks of a scenario that are neither fine nor mere information, and what is wrong. */
+/** The checks of a scenario that neither pass nor only inform, with the error. */
 export function findings(verdict: Verdict, scenario: string): string[] {
   return (verdict[scenario] ?? [])
     .filter(({ status }) => status === "FAILURE" || status === "WARNING")
     .map(({ id, status, errorMessage }) => `${scenario}: ${id}: ${status}: ${errorMessage}`);
 }
 
-/** The scenarios in which nothing failed and something was found to be right. */
+/** The scenarios with at least one passed check and no failed one. */
 export function passed(verdict: Verdict): string[] {
   return Object.entries(verdict)
     .filter(([, checks]) => checks.every(({ status }) => status !== "FAILURE"))
@@ -57,10 +57,10 @@ export function passed(verdict: Verdict): string[] {
 
 const PROGRAM = client("@modelcontextprotocol/conformance/dist/index.js");
 
-/** One that hangs is ended: it would outlive the test. */
+/** A hanging process is ended: it would outlive the test. */
 const LONGEST_MS = 90_000;
 
-/** One process after the other: they count on being answered soon. */
+/** One process after the other: they expect a quick answer. */
 async function run(commands: readonly (readonly string[])[]): Promise<Verdict> {
   const folder = temporaryFolder();
   for (const args of commands) await start([PROGRAM, ...args, "--output-dir", folder], folder);
@@ -72,7 +72,7 @@ async function run(commands: readonly (readonly string[])[]): Promise<Verdict> {
   );
 }
 
-/** It ends with 1 where something failed, which its files say better. */
+/** It exits with 1 after a failure, which its files describe better. */
 function start(args: readonly string[], cwd: string): Promise<void> {
   return new Promise((resolve, reject) => {
     execFile(process.execPath, args, { cwd, maxBuffer: 1e8, timeout: LONGEST_MS }, (error, stdout, stderr) => {
