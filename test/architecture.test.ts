@@ -28,7 +28,7 @@ const LAYERS = [
   ["cli", "index.ts"],
 ];
 
-/** Who alone may import a package. */
+/** The only files that may import a package. */
 const ONLY: Record<string, RegExp> = {
   diff: /^util\/diff\.ts$/,
   "js-yaml": /^skill\/(frontmatter-yaml|yaml-library)\.ts$/,
@@ -91,7 +91,7 @@ function listValueImports(from: string): string[] {
 }
 
 describe("architecture", () => {
-  it("knows files and folders of tests that exist as those that run code", () => {
+  it("names only existing files and folders in the list of tests that run code", () => {
     const paths = listTestFiles().map((path) => path.replace(/^test\//, ""));
     expect(RUNS_CODE.filter((start) => !paths.some((path) => path.startsWith(start)))).toEqual([]);
   });
@@ -117,7 +117,7 @@ describe("architecture", () => {
     expect([...graph.keys()]).toEqual([]);
   });
 
-  it("keeps layers of one rank apart", () => {
+  it("separates layers of one rank", () => {
     const wrong = imports.filter((entry) => {
       const [own, other] = [entry.from.split("/")[0], resolved(entry).split("/")[0]];
       return (
@@ -130,12 +130,12 @@ describe("architecture", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("imports a package only where it belongs", () => {
+  it("imports a package only in its own module", () => {
     const packages = imports.filter(({ to }) => !to.startsWith(".") && !to.startsWith("node:"));
     expect(packages.filter(({ from, to }) => !ONLY[to]?.test(from))).toEqual([]);
   });
 
-  it("does no input or output where things are decided", () => {
+  it("does no input or output in modules that decide", () => {
     const pure = /^(?:skill\/(?!source\/)|scan\/|catalog\/)/;
     expect(imports.filter(({ from, to }) => pure.test(from) && to.startsWith("node:"))).toEqual([]);
     const clock = files.filter(
@@ -154,7 +154,7 @@ describe("architecture", () => {
     expect(own.filter((path) => /process\.exit\(/.test(textOf(path)))).toEqual([]);
   });
 
-  it("starts processes only where they are kept apart", () => {
+  it("starts processes only in the sandbox modules", () => {
     // One file holds the text of a plugin that OpenCode runs.
     const own = (path: string) =>
       !path.startsWith("sandbox/") && path !== "util/system.ts" && path !== "remote/clients/prompt-hook-config.ts";
@@ -164,7 +164,7 @@ describe("architecture", () => {
     expect(files.filter((path) => own(path) && /child_process/.test(textOf(path)))).toEqual([]);
   });
 
-  it("compares paths only in the one guard", () => {
+  it("compares paths only in the path guard", () => {
     const wrong = files.filter(
       (path) => path !== "util/safe-path.ts" && /startsWith\([^)]*(?:\bsep\b|[rR]oot|[fF]older)/.test(textOf(path)),
     );
@@ -177,7 +177,7 @@ describe("architecture", () => {
     expect(own.filter((path) => textOf(path).split("\n").length > 451)).toEqual([]);
   });
 
-  it("gives each exported type, and each file, a name of its own", () => {
+  it("gives each exported type, and each file, a unique name", () => {
     const types = files.flatMap((path) =>
       [...textOf(path).matchAll(/^export (?:interface|type|(?:abstract )?class) (\w+)/gm)].map(([, name = ""]) => name),
     );

@@ -24,7 +24,7 @@ describe("the page about CI", () => {
     expect(tables).toEqual([inputs, outputs]);
   });
 
-  it("shows workflows and a configuration whose inputs, outputs and hook there are", () => {
+  it("shows workflows and a configuration with existing inputs, outputs and hooks", () => {
     const [workflow, scan, configuration] = yaml as [
       { jobs: { skills: { steps: Step[] } } },
       Step[],
@@ -60,7 +60,7 @@ describe("the page about CI", () => {
     }
   });
 
-  it("has a line for git's own hook that stops a commit with an error in it, and no other", () => {
+  it("has a line for git's own hook that stops a commit only for an error", () => {
     const cwd = temporaryFolder({ "skills/knots/SKILL.md": skillText("knots"), "README.md": "# Mine\n" });
     const programs = temporaryFolder();
     const skilletProgram = `#!/bin/sh\nexec '${process.execPath}' '${join(ROOT, "bin/skillet.cjs")}' "$@"\n`;

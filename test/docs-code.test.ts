@@ -28,13 +28,13 @@ const blocksOf = (language: string) =>
   pages.flatMap((page) => codeBlocks(page).filter((block) => block.language === language));
 
 describe("the code of the pages", () => {
-  it("compiles, with the types that the package has for others", () => {
+  it("compiles, with the published types", () => {
     const modules = Object.assign({}, ...pages.map(modulesOf));
     expect(Object.keys(modules).length).toBeGreaterThan(10);
     expect(typeErrors(modules)).toEqual([]);
   });
 
-  it("uses what skillet has in the programs of other frameworks, which are not installed here", () => {
+  it("uses existing exports in the programs of other frameworks, which are not installed here", () => {
     const folder = join(ROOT, "test/embed/frameworks");
     const programs = readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")] as const);
     const blocks = blocksOf("js").map(
@@ -50,7 +50,7 @@ describe("the code of the pages", () => {
     expect(typeErrors({ ...code, "others.d.ts": [...modules, globals].join("") })).toEqual([]);
   });
 
-  it("calls the program by commands and options that there are", async () => {
+  it("uses existing commands and options", async () => {
     const shown = [...pages, "examples/README.md", "examples/notes/README.md"];
     const calls = shown.flatMap((page) => callsOf(page).map((call) => ({ page, ...call })));
     const wrong: string[] = [];
@@ -62,7 +62,7 @@ describe("the code of the pages", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("configures what can be configured", async () => {
+  it("uses existing configuration keys", async () => {
     const wrong: string[] = [];
     for (const { page, line, code } of blocksOf("toml")) {
       const home = temporaryFolder({ ".skillet/config.toml": code, "team-skills/.keep": "" });
@@ -74,7 +74,7 @@ describe("the code of the pages", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("says of a skill what can be said of one", () => {
+  it("uses existing fields of a skill", () => {
     const heads = blocksOf("yaml").filter(({ code }) => !OF_CI.test(code));
     expect(heads.length).toBeGreaterThan(4);
     const wrong = heads.flatMap(({ page, line, code }) => {
@@ -90,11 +90,11 @@ describe("the code of the pages", () => {
 const OF_CI = /^(?:on|jobs|steps|repos):|^\s*- (?:uses|run|name):/m;
 
 interface Program {
-  /** What there is in the folder that it runs in; its home is `home`. */
+  /** The content of its working folder; its home is `home`. */
   files?: Record<string, string>;
   turns?: readonly Turn[];
   stdin?: string;
-  /** Which of the page's modules is run, by something that stands in it; the first when left out. */
+  /** Text that identifies the page's module to run. Defaults to the first module. */
   holds?: string;
   prints: readonly (string | RegExp)[];
   needs?: "bwrap";
@@ -103,7 +103,7 @@ interface Program {
 const MY_SKILL = "home/.agent/skills/my-skill";
 const [toolset = ""] = Object.values(modulesOf("docs/toolsets.md"));
 
-/** The programs of pages. What is not here needs an account, a network or a person, and is only compiled; prompts.md has a test of its own. */
+/** The programs of pages. Others need an account, a network or a person, and are only compiled; prompts.md has its own test. */
 const PROGRAMS: Record<string, Program> = {
   embedding: {
     files: { "skills/deploy/SKILL.md": skillText("deploy") },
@@ -155,7 +155,7 @@ const PROGRAMS: Record<string, Program> = {
 };
 
 describe("the programs of the pages", () => {
-  it.each(Object.keys(PROGRAMS))("docs/%s.md runs as it stands", async (name) => {
+  it.each(Object.keys(PROGRAMS))("docs/%s.md runs as it is printed", async (name) => {
     const { files = {}, turns = [], stdin = "", holds = "", prints, needs } = PROGRAMS[name] as Program;
     if (needs && findSystemProgram(needs) === undefined && !process.env["CI"]) return;
     const page = Object.entries(modulesOf(`docs/${name}.md`)).find(([, code]) => code.includes(holds));
@@ -211,7 +211,7 @@ describe("the index of the pages", () => {
     expect([...new Set(listed)].sort()).toEqual(expected.sort());
   });
 
-  it("says once what each word means", () => {
+  it("defines each term once", () => {
     const words = [
       "Skill",
       "Source",
@@ -227,7 +227,7 @@ describe("the index of the pages", () => {
     expect([...textOf("docs/concepts.md").matchAll(/^\| \*\*(\w+)\*\* \|/gm)].map(([, word]) => word)).toEqual(words);
   });
 
-  it.each([...pages, "README.md", "examples/README.md"])("%s links only to headings that there are", (page) => {
+  it.each([...pages, "README.md", "examples/README.md"])("%s links only to existing headings", (page) => {
     const links = [...textOf(page).matchAll(/\]\(([^)\s:]*)#([^)\s]+)\)/g)];
     const wrong = links.filter(([, to = "", heading = ""]) => {
       const target = to === "" ? page : join(dirname(page), to);

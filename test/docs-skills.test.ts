@@ -15,7 +15,7 @@ const blocks = codeBlocks("docs/skills.md");
 const block = (language: string, mark?: string) =>
   blocks.find((one) => one.language === language && one.marks[0] === mark)?.code ?? "";
 
-/** The skill of the page, and what it is used on. */
+/** The skill of the page, and its input. */
 const SKILL = {
   "skills/expenses/SKILL.md": block("markdown"),
   "skills/expenses/scripts/totals.sh": block("sh", "file=scripts/totals.sh"),
@@ -44,7 +44,7 @@ describe("the page about writing skills", () => {
 
   it("lists commands that work in this order", async () => {
     const [home, cwd] = [temporaryFolder(), temporaryFolder({ "trip.csv": TRIP })];
-    chmodSync(cwd, 0o755); // Code never runs as root, and is to see it.
+    chmodSync(cwd, 0o755); // Code never runs as root, and needs to read it.
     const commands = block("sh")
       .split("\n")
       .flatMap((line) => /^skillet (.*?)(?: {2,}#.*)?$/.exec(line)?.[1] ?? []);
@@ -60,7 +60,7 @@ describe("the page about writing skills", () => {
     expect(existsSync(join(cwd, "expenses.zip"))).toBe(true);
   });
 
-  it("names for every common mistake the code that it gets", () => {
+  it("names the code of every common mistake", () => {
     const mistakes = [...page.matchAll(/^\| `(.+)` \| \[`([a-z-]+)`\]\(errors\.md#\2\) \|/gm)];
     expect(mistakes.length).toBeGreaterThan(12);
     for (const [, written = "", code] of mistakes) {
@@ -79,7 +79,7 @@ describe("the page about writing skills", () => {
   });
 });
 
-/** Each command of the page, and what it says. */
+/** Each command of the page, with its output. */
 const EXPECTED: readonly [command: string, said: RegExp][] = [
   ["new expenses", /✓ skills\/expenses\/SKILL\.md/],
   ["check skills/expenses --profile agentskills", /1 skill: 0 errors, 0 warnings, 0 hints/],
@@ -96,7 +96,7 @@ const EXPECTED: readonly [command: string, said: RegExp][] = [
   ["export expenses --to zip", /expenses\.zip/],
 ];
 
-/** A line of frontmatter takes the place of the same key; anything else is a line of the instructions. */
+/** A line of frontmatter replaces the same key; any other line belongs to the instructions. */
 function withMistake(written: string): string {
   const [, key] = /^([a-z_-]+): /.exec(written) ?? [];
   if (key === undefined) return skillText("expenses", { body: written });

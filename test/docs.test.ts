@@ -13,7 +13,7 @@ const markdown = [
   "CHANGELOG.md",
 ].filter((path) => path.endsWith(".md") && !path.startsWith("docs/site/"));
 
-/** What the program's own help lists, to its last level. */
+/** The commands in the program's own help, to the last level. */
 async function commandsBelow(path: readonly string[]): Promise<string[]> {
   const { stdout } = await skillet([...path, "--help"]);
   const [, everyday = ""] = /\nCommands:\n((?: .*\n)*)/.exec(stdout) ?? [];
@@ -28,7 +28,7 @@ async function commandsBelow(path: readonly string[]): Promise<string[]> {
   return names.flatMap((name, index) => [[...path, name].join(" "), ...(inner[index] ?? [])]);
 }
 
-/** What a person asks in the first ten minutes, and the sentences that answer it. */
+/** Questions of a user's first ten minutes, with the sentences that answer them. */
 const QUESTIONS: Readonly<Record<string, readonly RegExp[]>> = {
   "what is it?": [/The toolkit for \*\*Agent Skills\*\* \(folders with a `SKILL\.md`\)/],
   "who is it for?": [/## You use agents/, /## You write skills/, /## You build agents/, /## You run skills for a team/],
@@ -50,12 +50,12 @@ const QUESTIONS: Readonly<Record<string, readonly RegExp[]>> = {
 };
 
 describe("the documentation", () => {
-  it("made from the program is what the program says now: `npm run docs` writes it", async () => {
+  it("generated from the program is up to date: `npm run docs` writes it", async () => {
     for (const [path, text] of Object.entries(await pages()))
       expect(readFileSync(join(root, path), "utf8"), path).toBe(text);
   });
 
-  it("has a section for every command that the help names, and every exit code", async () => {
+  it("has a section for every command in the help, and for every exit code", async () => {
     const page = readFileSync(join(root, "docs/cli.md"), "utf8");
     const paths = await commandsBelow([]);
     expect(paths).toEqual(expect.arrayContaining(["run", "chat", "config", "config set", "skill validate"]));
@@ -70,7 +70,7 @@ describe("the documentation", () => {
     for (const answer of answers) expect(text).toMatch(answer);
   });
 
-  it.each(markdown)("%s links only to what is there", (path) => {
+  it.each(markdown)("%s links only to existing files", (path) => {
     const text = readFileSync(join(root, path), "utf8").replace(/^```[\s\S]*?^```|`[^`\n]*`/gm, "");
     const links = [...text.matchAll(/\]\(([^)#\s]+)[^)]*\)/g)]
       .map(([, link = ""]) => link)

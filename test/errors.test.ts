@@ -13,7 +13,7 @@ const files = sourceFiles();
 const rows = Object.entries(ERROR_CODES);
 
 describe("the codes", () => {
-  it("that the sources give are all in a table", () => {
+  it("that the sources use are all in a table", () => {
     const given = codesGiven(files);
     expect(given.size).toBeGreaterThan(300);
     expect([...given.keys()]).toEqual(
@@ -23,7 +23,7 @@ describe("the codes", () => {
     expect(unknown).toEqual([]);
   });
 
-  it("of the tables are all given somewhere", () => {
+  it("of the tables are all used", () => {
     const { whole, starts } = textsOf(files);
     const isGiven = (code: string) =>
       whole.has(code) || [...starts].some((start) => code.startsWith(start) && whole.has(code.slice(start.length)));
@@ -31,7 +31,7 @@ describe("the codes", () => {
     expect(rows.map(([code]) => code).filter((code) => !isGiven(code))).toEqual([]);
   });
 
-  it("that were renamed lead to a code of today, and none of them is one", () => {
+  it("that were renamed lead to a current code, and none of them is current", () => {
     const codes = new Set(Object.keys(ERROR_CODES));
     const renamed = Object.entries(RENAMED_NAMES.code);
     expect(renamed.filter(([old, name]) => codes.has(old) || !codes.has(name))).toEqual([]);
@@ -42,7 +42,7 @@ describe("the codes", () => {
     expect(former.filter((old) => whole.has(old))).toEqual([]);
   });
 
-  it("have one row each, which says what it means in a sentence and what to do", async () => {
+  it("have one row each, with a meaning in a sentence and a fix", async () => {
     const tables = await Promise.all(
       files
         .filter(({ path }) => /^errors\/.*-codes\.ts$/.test(path))
@@ -58,7 +58,7 @@ describe("the codes", () => {
     }
   });
 
-  it("of repositories in a source names every folder that is refused", () => {
+  it("of repositories in a source name every refused folder", () => {
     const folders = [".git", ".hg", ".svn"];
     for (const folder of folders)
       expect(() => checkEntryPath({ path: `a/${folder}/x`, kind: "file" })).toThrow("data of a repository");
@@ -66,7 +66,7 @@ describe("the codes", () => {
     expect(folders.filter((folder) => !meaning.includes(folder))).toEqual([]);
   });
 
-  it("cost no start: their tables are imported for their types, but for those of the findings and of renamed names", () => {
+  it("do not slow down the start: their tables are imported as types, except findings and renamed names", () => {
     const imports = files
       .filter(({ path }) => !path.startsWith("errors/") && path !== "cli/commands/help.ts")
       .flatMap(importedBy);
@@ -77,14 +77,14 @@ describe("the codes", () => {
     expect(others.filter(({ isType }) => !isType)).toEqual([]);
   });
 
-  it("name only keys of the configuration that there are", () => {
+  it("name only existing configuration keys", () => {
     const keys = listConfigKeys().map(({ path }) => path);
     const named = rows.flatMap(([, { fix }]) => [...fix.matchAll(/\[([a-z]+)\] ([a-z_]+)/g)]);
     expect(named.length).toBeGreaterThan(5);
     expect(named.map(([, table, key]) => `${table}.${key}`).filter((key) => !keys.includes(key))).toEqual([]);
   });
 
-  it("are each found on their page by an anchor of their own, and no link on any page leads to one that is not there", () => {
+  it("have their own anchor on their page, and every link on a page leads to an existing one", () => {
     const text = page("errors.md");
     const anchors = [...text.matchAll(/<a id="([^"]+)">/g)].map(([, id = ""]) => id);
     expect(anchors.toSorted()).toEqual(Object.keys(ERROR_CODES).toSorted());
@@ -95,8 +95,8 @@ describe("the codes", () => {
   });
 });
 
-describe("the environment", () => {
-  it("has every variable that the sources read, or pass on, in the table of the page", () => {
+describe("the environment variables", () => {
+  it("that the sources read, or pass on, are all in the table of the page", () => {
     const [, table = ""] = page("config.md").split("## Environment variables");
     const read = variablesOf(files);
     expect([...read]).toEqual(expect.arrayContaining(["SKILLET_HOME", "NO_COLOR", "OPENAI_API_KEY", "TRACEPARENT"]));
@@ -104,10 +104,10 @@ describe("the environment", () => {
   });
 });
 
-/** What stands where a code does: parts of other codes (`resource-outside`), a word that a command line has for another, a mark that nobody sees. */
+/** Strings in the place of a code: parts of other codes (`resource-outside`), a command's name for another, an internal mark. */
 const NO_CODES = new Set(["outside", "too-large", "callback", "left-out"]);
 
-/** What is written like one: capabilities of Linux, errors of Node, files of git, names that stand for others, what a test of the sandbox sets itself. */
+/** Strings in the form of a code: capabilities of Linux, errors of Node, files of git, aliases, values that a sandbox test sets. */
 const NO_VARIABLES =
   /^(?:AUDIT_WRITE|DAC_OVERRIDE|SYS_CHROOT|ERR_\w+|(?:MERGE|CHERRY_PICK|REVERT)_HEAD|SQUASH_MSG|MODULE_NOT_FOUND|EAI_AGAIN|REQUEST_\w+|UPPER_CASE|GITHUB_TOKEN|API_KEY|PROBE_SECRET|SKILLET_SELF_TEST)$/;
 

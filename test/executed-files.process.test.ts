@@ -11,8 +11,8 @@ function countExecutedFiles(...args: string[]): number {
   return Number(/(\d+) executed/.exec(output)?.[1]);
 }
 
-// Lower a number when it can be lower. A reader of one command should not need more files.
-describe("the files that a command executes", { timeout: 60_000 }, () => {
+// Lower a number when possible. A reader of one command should not need more files.
+describe("the source files that a command executes", { timeout: 60_000 }, () => {
   it("are at most 42 for a list of skills", () => {
     expect(countExecutedFiles("list")).toBeLessThanOrEqual(42);
   });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 const root = import.meta.dirname;
 
-/** Helpers that wait on behalf of tests, material that no test runs, and this file, which holds examples. */
+/** Helpers that wait on behalf of tests, fixtures that no test runs, and this file, which contains examples. */
 const SKIPPED = /^(?:fixtures|scan\/sets)\/|(?:^|\/)(?:support|node_modules)\/|^no-wall-time\.test\.ts$/;
 
 /** A line of a test that depends on how fast the machine is. */
@@ -112,7 +112,7 @@ describe("tests", () => {
     "new Promise<void>((done) => { setTimeout(done, 7_000) });",
     "await sleep(1500);",
     "setTimeout(() => controller.abort(), 1000);",
-  ])("are found out where they do: %s", (text) => {
+  ])("that break this rule are found: %s", (text) => {
     expect(findWallTime(text)).toHaveLength(1);
   });
 
@@ -122,7 +122,7 @@ describe("tests", () => {
     "await sleep(seconds * 1100);",
     "await new Promise((resolve) => setImmediate(resolve));",
     "expect(result).toMatchObject({ ms: expect.any(Number) });",
-  ])("may have to do with time otherwise: %s", (text) => {
+  ])("can involve time otherwise: %s", (text) => {
     expect(findWallTime(text)).toEqual([]);
   });
 });

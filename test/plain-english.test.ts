@@ -78,7 +78,7 @@ describe("texts", () => {
     expect(found).toEqual([]);
   });
 
-  it("are found where they are not", () => {
+  it("are found if they are not", () => {
     expect(findPhrases("x", proseOf('const a = "mend it, then start anew"; // Whoever asks is told.'))).toHaveLength(4);
   });
 });

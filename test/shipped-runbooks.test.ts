@@ -8,7 +8,7 @@ import { temporaryFolder } from "./support/folder.ts";
 
 const skills = join(import.meta.dirname, "..", "skills");
 
-/** A workspace that the ordinary user of a sandbox can read, also where root runs the tests. */
+/** A workspace that the ordinary user of a sandbox can read, also if root runs the tests. */
 function workspaceFolder(files: Record<string, string>): string {
   const folder = temporaryFolder(files);
   chmodSync(folder, 0o755);
@@ -27,7 +27,7 @@ function run(script: string, cwd: string, args: readonly string[] = []) {
   return { code: status, stdout, stderr };
 }
 
-describe("log-triage's script", () => {
+describe("the script of log-triage", () => {
   const triage = (cwd: string, ...args: string[]) => run("log-triage/scripts/triage.mjs", cwd, args);
   const LOG = `2026-11-19 08:00:01 INFO start, no error here
 2026-11-19 08:01:02 ERROR connect ECONNREFUSED 10.0.0.1:5432 after 120 ms
@@ -76,12 +76,12 @@ Found   3 errors, 1 warning
     expect(stdout).toContain(`! 1 × error: ${signature}\n`);
   });
 
-  it("does not take words within other words, or a quiet level, for errors", () => {
+  it("ignores words within other words, and quiet levels", () => {
     const log = "status unpacked liberror-perl:all\nINFO no error\nlevel=info msg=failed\nGET /error-page 200\n";
     expect(triage(temporaryFolder({ "x.log": log })).stdout).toContain("No errors or warnings.");
   });
 
-  it("reads the files that a sentence names, also compressed, and says which it does not find", () => {
+  it("reads the files that a sentence names, also compressed, and reports missing ones", () => {
     const folder = temporaryFolder({ "a.log": LOG, "old/b.log.1.gz": gzipSync(LOG), "other.log": "ERROR other\n" });
     expect(triage(folder, "What is wrong in `a.log`, please?").stdout).toContain("Logs    a.log, 7 lines");
     expect(triage(folder, "old").stdout).toContain("Logs    old/b.log.1.gz, 7 lines");
@@ -99,8 +99,8 @@ Found   3 errors, 1 warning
   });
 });
 
-describe("log-triage's script with hostile files", () => {
-  it("shows no control characters of JSON lines and file names, and bounds a line", () => {
+describe("the script of log-triage with hostile files", () => {
+  it("escapes control characters of JSON lines and file names, and limits a line", () => {
     const folder = temporaryFolder({
       "a\u001b]0;x\n! 9 × fatal: forged.log": `${JSON.stringify({ level: "error", msg: "\u001b[2Jboom\u0007" })}\n`,
       "b.log": `ERROR ${"x ".repeat(4_000_000)}\r\nERROR end\r\n`,
@@ -113,10 +113,10 @@ describe("log-triage's script with hostile files", () => {
   });
 });
 
-describe("repo-health's script", () => {
+describe("the script of repo-health", () => {
   const health = (cwd: string) => run("repo-health/scripts/health.mjs", cwd);
 
-  it("reports work, branches, files and what is missing, and what needs attention", () => {
+  it("reports work, branches, files, missing parts, and what needs attention", () => {
     const folder = temporaryFolder({
       "README.md": "# x\n\nTODO: more\n",
       ".env": "KEY=1\n",
@@ -168,7 +168,7 @@ describe("repo-health's script", () => {
     expect(execFileSync("ls", { cwd: folder, encoding: "utf8" })).toBe("README.md\n");
   });
 
-  it("says why it cannot read a folder", () => {
+  it("explains why it cannot read a folder", () => {
     expect(health(temporaryFolder())).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(
@@ -182,7 +182,7 @@ describe("repo-health's script", () => {
   });
 });
 
-describe("dependency-audit's script", () => {
+describe("the script of dependency-audit", () => {
   const audit = (cwd: string) => run("dependency-audit/scripts/audit.mjs", cwd);
   const warnings = (cwd: string) =>
     audit(cwd)
@@ -274,7 +274,7 @@ describe("dependency-audit's script", () => {
     expect(audit(folder).stdout).toContain("! locked to a place that is not a registry: a@?\n");
   });
 
-  it("says that it found nothing", () => {
+  it("reports that it found nothing", () => {
     expect(audit(temporaryFolder({ "node_modules/a/package.json": '{"dependencies":{"b":"*"}}' })).stdout).toMatch(
       /^No dependencies found/,
     );
@@ -305,7 +305,7 @@ describe("the tools of tables", () => {
     expect(output).toContain("| 1 | North | 12.5 | 01234 |");
   });
 
-  it("query several files with one SELECT, and bound the rows", () => {
+  it("query several files with one SELECT, and limit the rows", () => {
     const sql = "SELECT region, who FROM orders LEFT JOIN people USING (id) ORDER BY id";
     expect(ask("query", { files: ["orders.csv", "people.json"], sql }).output).toBe(
       "| region | who |\n|---|---|\n| North | Ada |\n| South |  |\n| No; rth |  |",
@@ -347,7 +347,7 @@ describe("the tools of tables", () => {
   });
 });
 
-it("the runbooks say why they see no workspace", async () => {
+it("the runbooks explain why they see no workspace", async () => {
   const folder = temporaryFolder({ "a.log": "ERROR boom\n" });
   const home = temporaryFolder({ ".skillet/config.toml": '[sandbox]\nworkspace = "none"\n' });
   const { code, stdout } = await skillet(["run", "log-triage", "--model", "runbook", "-C", folder], {

@@ -12,7 +12,7 @@ import { temporaryFolder, writeFiles } from "./support/folder.ts";
 const skills = join(import.meta.dirname, "..", "skills");
 const KEY = "pplx-0123456789abcdef";
 
-describe("host-report's script", () => {
+describe("the script of host-report", () => {
   const script = join(skills, "host-report/scripts/report.sh");
   const report = (proc: string) => execFileSync("sh", [script, proc], { encoding: "utf8", env: {} });
 
@@ -28,13 +28,13 @@ describe("host-report's script", () => {
     expect(stdout).not.toContain("unknown");
   });
 
-  it("says unknown of what the machine does not tell", () => {
+  it("prints unknown for what the machine does not report", () => {
     const printed = report(temporaryFolder());
     for (const label of ["Uptime", "Processors", "Load", "Memory", "Swap"])
       expect(printed).toMatch(new RegExp(`^${label} +unknown$`, "m"));
   });
 
-  it("works out shares, and says what needs attention", () => {
+  it("computes shares, and reports what needs attention", () => {
     const proc = temporaryFolder({
       uptime: "93784.5 1\n",
       loadavg: "9.00 8.00 7.00 1/2 3\n",
@@ -54,8 +54,8 @@ describe("host-report's script", () => {
   });
 });
 
-describe("research's script", () => {
-  it("asks with the key, and prints the answer with its sources", async () => {
+describe("the script of research", () => {
+  it("sends the key, and prints the answer with its sources", async () => {
     const { run, requests } = await service((_, response) =>
       response.end(
         JSON.stringify({
@@ -92,7 +92,7 @@ describe("research's script", () => {
     ],
     [503, "", /^Perplexity has a server error \(503\)/],
     [200, "{}", /returned an invalid answer/],
-  ])("says what to do about an answer of %i, and never the key", async (status, body, message) => {
+  ])("explains the fix for an answer of %i, and never prints the key", async (status, body, message) => {
     const { run } = await service((_, response) => response.writeHead(status).end(body));
     const { code, stdout, stderr } = await run("x");
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -100,7 +100,7 @@ describe("research's script", () => {
     expect(stderr).not.toContain(KEY);
   });
 
-  it("says how to open the network where it is closed", async () => {
+  it("explains how to open the network", async () => {
     const settings =
       '[skills.research]\n  PERPLEXITY_API_KEY = "env:PERPLEXITY_API_KEY"\n  network = ["api.perplexity.ai:443"]\n';
     const home = temporaryFolder();
@@ -121,7 +121,7 @@ describe("research's script", () => {
     }
   });
 
-  it("refuses what is no question or no key", async () => {
+  it("refuses an invalid question or key", async () => {
     const { run } = await service(() => {});
     expect(await run()).toMatchObject({ code: 2, stderr: expect.stringMatching(/^usage: ask\.mjs /) });
     expect(await run("--since", "monday", "x")).toMatchObject({ code: 2 });
@@ -136,7 +136,7 @@ describe("research's script", () => {
   });
 });
 
-/** A service that is called api.perplexity.ai, behind a proxy: the script takes the way that it takes in a sandbox. */
+/** A service named api.perplexity.ai, behind a proxy: the script uses the same path as in a sandbox. */
 async function service(answer: RequestListener) {
   const folder = temporaryFolder();
   const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];

@@ -12,7 +12,7 @@ const folder = join(import.meta.dirname, "..", "skills");
 const names = readdirSync(folder).filter((name) => statSync(join(folder, name)).isDirectory());
 const catalog = await loadCatalog([createDirectorySource({ path: folder, name: "bundled", scope: "bundled" })]);
 
-/** What each version of a shipped skill consists of: its files cannot change while its version stays. */
+/** The files of each version of a shipped skill: they cannot change without the version. */
 const PINS: Record<string, Record<string, string>> = {
   "code-review": {
     "1.0.0": "sha256:06e1ab9730f3776f810188c0183dad3cf4c3f442d0dbdbf7c7221ee6528491fd",
@@ -63,14 +63,14 @@ const PINS: Record<string, Record<string, string>> = {
 };
 
 describe("shipped skills", () => {
-  it("[P-16] are all found, with nothing to say about them", () => {
+  it("[P-16] are all found, without findings", () => {
     expect(names.length).toBeGreaterThan(0);
     expect(catalog.names()).toEqual([...names].sort());
     expect(catalog.diagnostics).toEqual([]);
   });
 
   it.each(names)(
-    "[P-16] %s meets the contract: name, description, version, tags, and every reference is there",
+    "[P-16] %s meets the contract: name, description, version, tags, and every reference exists",
     async (name) => {
       const skill = catalog.get(name);
       expect(readFileSync(join(folder, name, "SKILL.md"), "utf8").trim()).not.toBe("");
@@ -84,7 +84,7 @@ describe("shipped skills", () => {
       for (const profile of PROFILES) {
         const { files } = checkPath(join(folder, name), { profile });
         const found = files.flatMap(({ diagnostics }) => diagnostics);
-        // Keys of skillet's own are what a run is made of: other clients leave them aside.
+        // Skillet's own keys make a run: other clients ignore them.
         expect(
           found.filter(({ code }) => code !== "key-extension" && code !== "key-top-level"),
           profile,
@@ -102,7 +102,7 @@ describe("shipped skills", () => {
     );
   });
 
-  it("are found by the queries that they are for, and wake for no others", async () => {
+  it("are found by their queries, and match no others", async () => {
     const { stdout } = await skillet(["eval", folder, "--json"]);
     const scores: {
       name: string;

@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 const root = join(import.meta.dirname, "..");
 const site = join(root, "docs/site");
 
-/** What people type who look for help, and a page that has the answer. */
+/** Search terms of people with a question, and a page that has the answer. */
 const SEARCHES = {
   "prompt injection": "/security",
   "environment variable": "/troubleshooting",

@@ -69,7 +69,7 @@ describe("the blocks of the document on disclosure from folders", () => {
       expect(await call(tool, { skill_name: "skillmaker" }), tool).toMatchObject({ isError: false });
   });
 
-  it("[P-03] a custom skill of the same name is the one that is loaded", async () => {
+  it("[P-03] a custom skill with the same name is the one that is loaded", async () => {
     const root = temporaryFolder(FOLDERS);
     writeFiles(root, { "workspace/skills/skillmaker/SKILL.md": SKILLMAKER.replace("Fill the", "Own the") });
     const { session } = await createSkillToolset([join(root, "repo/skills"), join(root, "workspace/skills")]);
@@ -139,15 +139,15 @@ describe("the blocks of the document on triggers and toolsets", () => {
     if (tier === "breadcrumb") expect(told.text).toContain("[1 skills available]");
   });
 
-  it("[T-05] the tier is none where there is no skill", async () => {
+  it("[T-05] the tier is none without a skill", async () => {
     expect((await disclose((await discoverIn({}, { SKILLS_DIR: "/none" })).catalog, "greet Ada")).tier).toBe("none");
   });
 
-  it.each(["home/.agent/skills", ".agent/skills"])("[T-10] %s is a place of skills", async (place) => {
+  it.each(["home/.agent/skills", ".agent/skills"])("[T-10] %s is a folder of skills", async (place) => {
     expect((await discoverIn(helloIn(place))).skill("hello-extended").name).toBe("hello-extended");
   });
 
-  it("[T-11] the class of the toolset brings its tool", async () => {
+  it("[T-11] the class of the toolset provides its tool", async () => {
     const found = await discoverIn(helloIn("home/.agent/skills"));
     const session = openSession(found.catalog, found);
     onTestFinished(() => session.close());
@@ -218,7 +218,7 @@ describe("the blocks of the document on sections of a prompt", () => {
     );
   });
 
-  it("[N-17, N-22] story 6: parameters and a predicate say which skills are active", () => {
+  it("story 6: parameters and a predicate determine the active skills", () => {
     const root = temporaryFolder({ "security/SKILL.md": skillText("security") });
     let isOn = false;
     const of = (language: string) =>

@@ -109,7 +109,7 @@ describe("docs/specs.md", () => {
   });
 });
 
-/** The names of these members, which the compiler looks for in the type. */
+/** The names of these members, which the compiler finds in the type. */
 const of =
   <T>() =>
   (...names: (T extends unknown ? keyof T & string : never)[]): string[] =>
@@ -160,7 +160,7 @@ const TYPES: Readonly<Record<string, readonly string[]>> = {
 const EVENTS: readonly SkillEvent["type"][] = ["skills-installed", "skill-expanded"];
 const VISIBILITIES: readonly Visibility[] = ["FULL", "SUMMARY"];
 
-/** What stands for something else in a call: an argument, the value before a dot, a name to fill in. */
+/** Placeholders in a call: an argument, the value before a dot, a name to fill in. */
 const STAND_INS = new Set(
   "catalog host session server folders section prompt options topic query params text research defaults success error NAME PATH env file render true false static name config toml skillet".split(
     " ",
@@ -202,7 +202,7 @@ const SILENT = { write: () => {} };
 const PROGRAM = await buildWholeProgram({ stdout: SILENT, stderr: SILENT, env: {}, cwd: "." });
 const COMMAND_PATHS = await listCommandPaths();
 
-/** Whether this is a command line of a command that there is, with options that it takes. */
+/** True for an existing command with valid options. */
 function isCommand(code: string): boolean {
   const [, path = "", options = ""] = /^skillet ([a-z]+(?: [a-z]+)*)((?: .*)?)$/.exec(code) ?? [];
   if (!COMMAND_PATHS.includes(path) || path === "") return false;

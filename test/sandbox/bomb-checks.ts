@@ -9,7 +9,7 @@ import { type Check, MIB, type Ran, type Scene } from "./scene.ts";
 const PERL = "/usr/bin/perl";
 const MEMORY = 64 * MIB;
 
-/** Fills the buffers of many sockets, asks for larger ones first, and stays where it got more than it may have. */
+/** Fills the buffers of many sockets, first tries larger ones, and stops at the limit. */
 const SOCKETS = `use Socket; use Fcntl; $| = 1;
 my ($kind, $pairs, $memory) = @ARGV; my ($total, @kept, $written) = (0); my $piece = "x" x 65536;
 for (1 .. $pairs) {
@@ -37,16 +37,16 @@ const TREE = `my ($processes, $mib) = @ARGV;
 my @all = map { my $pid = fork; $pid // die; $pid || do { my $kept = "x" x ($mib << 20); sleep 3; exit 0 } } 1 .. $processes;
 my $failed = 0; for (@all) { waitpid $_, 0; $failed ||= $? } exit 1 if $failed; print "kept\\n"`;
 
-/** What processes share is there once, however many see it. */
+/** Shared memory exists once, however many processes see it. */
 const SHARED = `my $kept = "x" x (96 << 20); my @all = map { my $pid = fork; $pid // die; $pid || do { sleep 1; exit 0 } } 1 .. 6;
 waitpid $_, 0 for @all; print "shared\\n"`;
 
 const DEEP = `$| = 1; chdir "/tmp"; for (1 .. $ARGV[0]) { mkdir "d" and chdir "d" or last; print "$_\\n" if $_ % 10000 == 0 } print "end\\n"; sleep 20`;
 
-/** Reads one page in every 2 MiB of a mapping that cannot be written to: the kernel keeps a table of 4 KiB for each. */
+/** Reads one page in every 2 MiB of a read-only mapping: the kernel keeps a table of 4 KiB for each. */
 const TABLES = `$| = 1; my ($mmap, $tables) = @ARGV; my $at = syscall($mmap + 0, 0, $tables << 21, 1, 0x4022, -1, 0); $at > 0 or die $!;
 for (0 .. $tables - 1) { my $byte = unpack "P1", pack "Q", $at + ($_ << 21) } print "read\\n"; sleep 20`;
-/** Lets a child fill each shared mapping, and end: the pages stay, and no process has touched them that is still there. */
+/** Lets a child fill each shared mapping, and exit: the pages stay, and no running process has touched them. */
 const LEFT = `$| = 1; my ($mmap, $read, $regions, $mib) = @ARGV; open my $zero, "<", "/dev/zero" or die $!;
 for (1 .. $regions) {
   my $at = syscall($mmap + 0, 0, $mib << 20, 3, 0x21, -1, 0); $at > 0 or die $!;
@@ -72,7 +72,7 @@ function perl(
   return run([PERL, "-e", text, "--", ...args.map(String)], options);
 }
 
-/** What one program can use up. Those of the kernel's own memory and of its users' counts no limit of a process bounds. */
+/** Resources that one program can exhaust. No limit of a process bounds the kernel's own memory and the counts of users. */
 export const BOMBS: readonly Check[] = [
   ...[
     { kind: "stream", pairs: 250 },
@@ -87,7 +87,7 @@ export const BOMBS: readonly Check[] = [
       // The kernel reserves up to a megabyte of socket memory for each processor before it counts.
       const most = MEMORY + availableParallelism() * MIB;
       const ran = await perl(scene, SOCKETS, [kind, pairs, most], { limits: { memory: MEMORY } });
-      // Stopped by the kernel, by the host, or given no more.
+      // Stopped by the kernel, by the host, or refused more.
       const bytes = Number(ran.stdout);
       const isBounded = ran.ending === "memory" || ((canBeRefused || bytes > MEMORY / 4) && bytes <= most);
       assert.ok(isBounded, `${ran.ending}, ${ran.exitCode}: ${ran.stdout} bytes of ${MEMORY}`);
@@ -192,7 +192,7 @@ export const BOMBS: readonly Check[] = [
   },
 ];
 
-/** These processes and those above them up to this one, each as `number start`. */
+/** These processes and their ancestors up to this one, each as `pid start`. */
 function withAncestors(pids: readonly number[]): string[] {
   const all = new Set<number>();
   for (let pid of pids) {
@@ -201,13 +201,13 @@ function withAncestors(pids: readonly number[]): string[] {
   return [...all].flatMap((pid) => identify(pid) ?? []);
 }
 
-/** Undefined when it is gone; a zombie, which holds nothing any more, counts as gone. */
+/** Undefined when it is gone; a zombie, which holds nothing, counts as gone. */
 function identify(pid: number): string | undefined {
   const fields = fieldsOf(pid);
   return fields && fields[0] !== "Z" ? `${pid} ${fields[19]}` : undefined;
 }
 
-/** Of `/proc/PID/stat`, from the state on. */
+/** Fields of `/proc/PID/stat`, from the state on. */
 function fieldsOf(pid: number): string[] | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");

@@ -22,11 +22,11 @@ const whoever = process.getuid?.() === 0 ? "root" : "who runs the tests";
 describeWithBubblewrap("bubblewrap", () => {
   const home = mkdtempSync(join(tmpdir(), "skillet-test-"));
   afterAll(() => rmSync(home, { recursive: true, force: true }));
-  // In a process of its own, with the same checks, while the first ones run here.
+  // In another process, with the same checks, while the first ones run here.
   let apart: Promise<Tried>;
   beforeAll(() => {
     apart = asUser();
-    apart.catch(() => {}); // It is told where it is waited for.
+    apart.catch(() => {}); // Its result is awaited there.
   });
 
   describeSandbox(`as ${whoever}`, "strong", () => createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home }));
@@ -39,7 +39,7 @@ describeWithBubblewrap("bubblewrap", () => {
       ...options,
     });
 
-  describe("where no cgroup can be had", () => {
+  describe("bubblewrap without a cgroup", () => {
     for (const { title, check } of BOMBS) {
       it(`${title}, without a cgroup`, async () => {
         const scene = sceneFor(made({ cgroups: false }));
@@ -50,8 +50,8 @@ describeWithBubblewrap("bubblewrap", () => {
     }
   });
 
-  it("[Q-02] refuses inotify where nothing keeps a user's count of instances from being used up", async () => {
-    // Namespaces can be made by bubblewrap alone: what would count apart fails before it starts anything.
+  it("[Q-02] refuses inotify when nothing limits a user's number of instances", async () => {
+    // Namespaces can be created by bubblewrap alone: separate accounting fails before it starts anything.
     const { run } = sceneFor(made({ count: () => ["/bin/sh", "-c", "echo not permitted >&2; exit 1"] }));
     const watch = 'require("node:fs").watch("/tmp", () => {}); console.log("watched")';
     const ran = await run(["/opt/skillet/bin/node", "-e", watch], isRoot() ? { user: ORDINARY_USER } : {});
@@ -61,7 +61,7 @@ describeWithBubblewrap("bubblewrap", () => {
   });
 
   it.runIf(process.getuid?.() === 0)(
-    "[Q-02] runs each command of root as a user of its own, that no account has",
+    "[Q-02] runs each command of root as a separate user without an account",
     async () => {
       const sandbox = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
       const users = new Set<number>();
@@ -86,7 +86,7 @@ describeWithBubblewrap("bubblewrap", () => {
   );
 
   it.runIf(process.getuid?.() === 0)(
-    "[Q-13] shows root's code no path of a home folder in the list of its mounts",
+    "[Q-13] shows root's code no path of a home folder in its list of mounts",
     async () => {
       const { run } = sceneFor(await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home }));
       const { stdout } = await run(["/bin/cat", "/proc/self/mountinfo"]);
@@ -106,7 +106,7 @@ describeWithBubblewrap("bubblewrap", () => {
     },
   );
 
-  it("[Q-13] refuses a NUL in a path or a value, which would begin an option of bubblewrap's", async () => {
+  it("[Q-13] refuses a NUL in a path or a value, which would start an option of bubblewrap", async () => {
     const sandbox = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
     const { run, folder, end } = sceneFor(sandbox);
     const bad = "/tmp\0--ro-bind\0/\0/tmp/host";
@@ -117,7 +117,7 @@ describeWithBubblewrap("bubblewrap", () => {
     end();
   });
 
-  it("[Q-14] tells the operator what code asked for that is not open", async () => {
+  it("[Q-14] reports hosts that code requested without permission to the operator", async () => {
     const { run } = sceneFor(await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home }));
     const ask = ["/usr/bin/curl", "-s", "http://other.example/", "http://other.example/"] as const;
     const ran = await run(ask, { network: [{ host: "127.0.0.1", port: 1 }] });
@@ -131,20 +131,20 @@ describeWithBubblewrap("bubblewrap", () => {
     expect(await run(["/bin/true"])).not.toHaveProperty("notices");
   });
 
-  it("[Q-01] lets no variable of the code's act on bubblewrap, which is outside", async () => {
+  it("[Q-01] lets no variable of the code affect bubblewrap, which is outside", async () => {
     const sandbox = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
     const ran = await sceneFor(sandbox).run(["/bin/true"], { env: { LD_DEBUG: "files" } });
     expect(ran.stderr).toContain("/bin/true");
     expect(ran.stderr).not.toContain("bwrap");
   });
 
-  describe("as an ordinary user", () => {
+  describe("bubblewrap as an ordinary user", () => {
     let tried: Tried;
     beforeAll(async () => {
       tried = await apart;
     });
 
-    it("is one", () => {
+    it("runs as one", () => {
       expect(tried.user).not.toBe(0);
     });
 
@@ -155,7 +155,7 @@ describeWithBubblewrap("bubblewrap", () => {
     }
 
     for (const id of ["Q-01", "Q-02", "Q-13", "Q-14", "Q-15", "Q-17"]) {
-      it(`[${id}] holds against everything that is tried, as an ordinary user`, () => {
+      it(`resists every attempt, as an ordinary user`, () => {
         const probes = tried.probes.filter((probe) => probe.id === id);
         expect(probes.length).toBeGreaterThan(0);
         expect(probes.filter(({ holds }) => holds === false)).toEqual([]);

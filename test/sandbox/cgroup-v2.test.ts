@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
 
-/** Linux as a program, with a cgroup v2 hierarchy of its own: Debian's package `user-mode-linux`. Its files are those of the machine, read-only. */
+/** Linux as a program, with its own cgroup v2 hierarchy: Debian's package `user-mode-linux`. Its files are those of the machine, read-only. */
 const KERNEL = "/usr/bin/linux.uml";
 /**
  * A seccomp filter: `ptrace` has no PTRACE_GETREGSET. With it this kernel saves the registers of its processes in a buffer that is too small for
@@ -21,7 +21,7 @@ const FILTER: ReadonlyArray<readonly [code: number, ifTrue: number, ifFalse: num
 ];
 const LIMITS = { memory: 64 * 1024 * 1024, processes: 20 };
 
-/** Makes a group, starts a process in it that takes more memory than it may have, and one that starts more processes. */
+/** Creates a group, and starts a process in it that exceeds its memory, and one that starts more processes. */
 const PROBE = `import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 const { createCgroup } = await import(${JSON.stringify(moduleOf("sandbox/cgroup"))});
@@ -57,7 +57,7 @@ echo END; poweroff -f
 `;
 
 describe.runIf(process.getuid?.() === 0 && existsSync(KERNEL))("a delegated cgroup v2", () => {
-  it("[Q-17] bounds a run of an ordinary user, and is left as it is where others are in it or it is not the caller's", () => {
+  it("[Q-17] limits a run of an ordinary user, and is not changed when it has other members or another owner", () => {
     const folder = temporaryFolder({ "probe.mjs": PROBE });
     const init = join(folder, "init.sh");
     writeFileSync(init, INIT(join(folder, "probe.mjs")));
@@ -79,14 +79,14 @@ describe.runIf(process.getuid?.() === 0 && existsSync(KERNEL))("a delegated cgro
     const seen = Object.fromEntries(Array.from(lines, ([, name = "", json = ""]) => [name, JSON.parse(json)]));
     const bounded = { taken: "SIGKILL", ranOutOfMemory: true, forks: expect.stringContaining("Cannot fork") };
     expect(seen).toEqual({
-      // The group around the caller's was delegated, as below a systemd user manager.
+      // The parent of the caller's group was delegated, as below a systemd user manager.
       parent: {
         ...bounded,
         before: "/user/app/shell",
         after: "/user/app/shell",
         doors: [expect.stringMatching(/^\/sys\/fs\/cgroup\/user\/app\/skillet-\d/)],
       },
-      // The caller's own group alone was, as to a unit with Delegate=yes.
+      // Only the caller's own group was, as to a unit with Delegate=yes.
       own: {
         ...bounded,
         before: "/unit",

@@ -6,20 +6,20 @@ import { removeStaleCgroups } from "../../src/sandbox/cgroup.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
 
-const GONE = 2 ** 30; // Larger than any number of a process.
+const GONE = 2 ** 30; // Larger than any pid.
 
 describe.runIf(process.platform === "linux")("a cgroup, seen from another namespace than its processes'", () => {
-  it("[Q-15] ends nothing of the host's own, which is what 0 would mean", () => {
+  it("[Q-15] ends no process of the host, which a 0 would mean", () => {
     const folder = temporaryFolder({ "cgroup.procs": "0\n0\n" });
     const script = `const { killCgroup } = await import(${JSON.stringify(moduleOf("sandbox/cgroup"))});
       killCgroup(${JSON.stringify(folder)});
       console.log("alive");`;
-    // A group of its own, should it be killed.
+    // A separate process group, in case it is killed.
     const node = [process.execPath, "--input-type=module", "-e", script];
     expect(spawnSync("setsid", ["--wait", ...node], { encoding: "utf8" }).stdout).toBe("alive\n");
   });
 
-  it("[Q-15] is left to its host, and one of a host that died is removed", () => {
+  it("[Q-15] belongs to its host, and one of a dead host is removed", () => {
     const own = /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0];
     const names = [`skillet-1-${GONE}-1`, `skillet-${own}-${GONE}-1`, `skillet-${own}-${process.pid}-1`, "other"];
     const folder = temporaryFolder();

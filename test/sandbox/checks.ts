@@ -10,7 +10,7 @@ import { DOORS } from "./door-checks.ts";
 import { ENDINGS } from "./ending-checks.ts";
 import { type Check, MIB, type Scene } from "./scene.ts";
 
-/** The checks that a sandbox of a level has to pass. */
+/** The checks that a sandbox of a level must pass. */
 export function checksFor(level: IsolationLevel): Check[] {
   return CHECKS.filter((one) => ISOLATION_LEVELS.indexOf(one.level) <= ISOLATION_LEVELS.indexOf(level));
 }
@@ -48,7 +48,7 @@ const RESULTS: Check[] = [
       const shared = folder({}, true);
       const mounts = [{ from: shared, to: "/workspace", access: "read-write" as const }];
       const heard = mapSandboxPath(sandbox, mounts, "/workspace/heard");
-      // The second is not written before the first was heard.
+      // The second is written only after the first was received.
       const ran = await shell('echo one; until [ -e "$1" ]; do sleep 0.02; done; echo two', {
         args: [heard],
         mounts,
@@ -297,7 +297,7 @@ const SURROUNDINGS: Check[] = [
       const ran = await run([node, "-e", script]);
       assert.equal(ran.stdout, "");
       assert.notEqual(ran.exitCode, 0);
-      // What ended a container, its client does not say.
+      // The client of a container does not report the cause of its end.
       if (ran.isolation.bounds === "tree" && sandbox.system === "host") assert.equal(ran.ending, "memory");
       if (ran.ending === "memory") assert.equal(ran.exitCode, undefined);
     },

@@ -25,7 +25,7 @@ const command = (more: Partial<SandboxCommand> & Pick<SandboxCommand, "argv">): 
 
 /**
  * In place of a client and its engine, an executable that starts the entry point as a process of its own, which goes on when the
- * client is killed, until `rm --force` ends it. It keeps nothing apart.
+ * client is killed, until `rm --force` ends it. It isolates nothing.
  */
 const CLIENT = `#!${process.execPath}
 const fs = require("node:fs");
@@ -86,7 +86,7 @@ function scene(options: { is?: "down" | "stuck" } = {}) {
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line));
-  /** Containers that are left, and files of runs. */
+  /** Remaining containers, and files of runs. */
   const left = () => [...readdirSync(folder), ...readdirSync(temporary)].filter((name) => /^skillet-/.test(name));
   return { sandbox, calls, left, program, temporary };
 }
@@ -117,7 +117,7 @@ const isAlive = (pid: number) => {
   }
 };
 
-describe("what a container's client is told (no engine was there to hear it)", () => {
+describe("the arguments of a container client (without an engine)", () => {
   const names = { image: IMAGE, name: "skillet-1", variables: "/run/v", id: "/run/id" };
   const given = command({
     argv: ["python3", "/skill/scripts/a.py", "--image", "x"],
@@ -130,7 +130,7 @@ describe("what a container's client is told (no engine was there to hear it)", (
     stdin: "{}",
   });
 
-  it("[Q-13, Q-14, Q-17] closes everything, bounds the whole tree, and names no secret", () => {
+  it("close everything, limit the whole process tree, and name no secret", () => {
     expect(createContainerArguments(given, { ...names, by: "docker" })).toEqual([
       ...["run", "--rm", "--init", "--pull", "never", "--name", "skillet-1", "--cidfile", "/run/id"],
       ...["--network", "none", "--ipc", "private", "--cgroupns", "private", "--hostname", "skill"],
@@ -150,7 +150,7 @@ describe("what a container's client is told (no engine was there to hear it)", (
     expect(JSON.stringify(podman)).not.toContain("secret");
   });
 
-  it("[Q-13] names the user of the run where the caller may become it, and never root", () => {
+  it("[Q-13] name the user of the run if the caller may become it, and never root", () => {
     const userOf = (user?: number) => {
       const told = createContainerArguments(
         { ...given, ...(user === undefined ? {} : { user }) },
@@ -164,7 +164,7 @@ describe("what a container's client is told (no engine was there to hear it)", (
     if (own !== 0) expect(userOf(own)).toBe(`${own}:${process.getgid?.()}`);
   });
 
-  it("[Q-13] refuses a path that could not be one", () => {
+  it("[Q-13] refuse an invalid path", () => {
     const mounts = [{ from: "/a\nb", to: "/skill", access: "read" as const }];
     expect(() => createContainerArguments({ ...given, mounts }, { ...names, by: "docker" })).toThrow(
       "has a line break",
@@ -172,8 +172,8 @@ describe("what a container's client is told (no engine was there to hear it)", (
   });
 });
 
-describe("a run in a container (by a client of the test's own: a real engine was not there)", () => {
-  it("[Q-01, Q-16] gives the code its variables by a private file, and passes on its input, output and end", async () => {
+describe("a run in a container (with a client of the test in place of an engine)", () => {
+  it("passes variables in a private file, and connects input, output and exit code", async () => {
     const { sandbox, calls, left } = scene();
     const script = 'cat; echo "$KEY$HOME"; echo err >&2; exit 3';
     const result = await run(
@@ -196,7 +196,7 @@ describe("a run in a container (by a client of the test's own: a real engine was
     expect(left()).toEqual([]);
   });
 
-  it("[Q-15] ends the container, not only the client, on time-out, abort and too much output", async () => {
+  it("[Q-15] ends the container, not only the client, on timeout, abort and too much output", async () => {
     const hang = "echo $$; sleep 60 & wait";
     const { sandbox, calls, left } = scene();
     let runs = 2;
@@ -246,7 +246,7 @@ describe("a run in a container (by a client of the test's own: a real engine was
     expect(calls().at(-1)?.args.slice(0, 2)).toEqual(["rm", "--force"]);
   });
 
-  it("[Q-15, Q-16] gives the result of a run whose container could not be removed, and says which one is left", async () => {
+  it("returns the result of a run whose container could not be removed, and names the container", async () => {
     const { sandbox, calls } = scene({ is: "stuck" });
     const result = await run(sandbox, command({ argv: ["/bin/sh", "-c", "echo done; exit 3"] }));
     expect(result).toMatchObject({ ending: "exit", exitCode: 3, stdout: "done\n" });
@@ -260,7 +260,7 @@ describe("a run in a container (by a client of the test's own: a real engine was
     ]);
   });
 
-  it("[Q-14] reaches what is open through the mounted socket, and nothing else", async () => {
+  it("[Q-14] reaches allowed hosts through the mounted socket, and no others", async () => {
     const server = createServer((_, response) => response.end("hello"));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void server.close());
@@ -279,7 +279,7 @@ describe("a run in a container (by a client of the test's own: a real engine was
     );
   });
 
-  it("[Q-13] is refused with what the client says when it does not start, and leaves nothing", async () => {
+  it("[Q-13] is refused with the client's error when it does not start, and leaves nothing", async () => {
     const { sandbox, left } = scene({ is: "down" });
     await expect(run(sandbox, command({ argv: ["true"] }))).rejects.toMatchObject({
       code: "sandbox-start-failed",

@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import type { SandboxSocket } from "../../src/host/sandbox-contract.ts";
 import type { Check, Scene } from "./scene.ts";
 
-/** Says what it was told, and whose door it is. */
+/** Answers with the received text, and the owner of the socket. */
 const ASK = `const socket = require("node:net").connect(process.env.THE_DOOR);
   socket.on("data", (bytes) => process.stdout.write(bytes));
   socket.on("error", (error) => console.log(error.code));
@@ -18,7 +18,7 @@ function echo(connection: Duplex, name: string): void {
   connection.once("data", (bytes: Buffer) => connection.end(`${name}: ${bytes}`));
 }
 
-/** What the doors of a command promise. */
+/** The promises for sockets of a command. */
 export const DOORS: readonly Check[] = [
   {
     title: "[Q-20] gives a command its own door to the host, and another command another one",

@@ -14,19 +14,19 @@ import { moduleOf } from "../support/program.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { type Check, LIMITS, type Ran, type RunOptions, type Scene, sceneFor } from "./scene.ts";
 
-// In the background twice, with a session of its own, and deaf to everything that it can be deaf to.
+// In the background twice, in a new session, and ignoring every signal that it can ignore.
 const LINGER = `trap '' TERM HUP INT
 (setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 0.2; done' "$1" > /dev/null 2>&1 < /dev/null &)
 sleep 0.2; echo ready
 [ "$2" = output ] && exec yes "$1"
 while :; do sleep 0.2; done`;
 
-// Can be told from the command lines that only lead to it.
+// Distinguishable from the command lines that only lead to it.
 const STARTED = 'exec sh -c "sleep 300; : $1-started"';
 
 const WAITING = "--unshare-user --unshare-pid --die-with-parent --info-fd 8 --userns-block-fd 9 --ro-bind / /";
 
-/** Runs what does not want to end. Contract: it was there, and `ending` came of what was done. */
+/** Runs a program that resists its end. Contract: it ran, and `ending` was the outcome. */
 async function lingering(
   { shell }: Scene,
   ending: SandboxOutcome["ending"],
@@ -34,7 +34,7 @@ async function lingering(
 ): Promise<{ token: string; ran: Ran }> {
   const token = `linger-${randomUUID()}`;
   const { onOutput = () => true, limits = {} } = options;
-  // Where the machine is busy, it may be over before it has begun.
+  // On a busy machine, it may be over before it has started.
   for (let more = 1; ; more *= 2) {
     let alive = 0;
     const ran = await shell(LINGER, {
@@ -52,7 +52,7 @@ async function lingering(
   }
 }
 
-/** Waits until something is the same for as many looks as a busy machine needs to change it. */
+/** Waits until a value is the same for as many reads as a busy machine needs to change it. */
 async function settled(look: () => unknown): Promise<void> {
   let [before, alike]: [unknown, number] = [undefined, 0];
   await waitFor(() => {
@@ -63,7 +63,7 @@ async function settled(look: () => unknown): Promise<void> {
   });
 }
 
-/** Waits until nothing with a token on its command line runs any more. Ends what goes on after all. */
+/** Waits until no process with a token on its command line runs. Kills survivors at the end. */
 async function assertGone(token: string): Promise<void> {
   try {
     await waitFor(() => assert.deepEqual(findHostProcesses(token), [], "descendants are still there"));
@@ -72,7 +72,7 @@ async function assertGone(token: string): Promise<void> {
   }
 }
 
-/** How a run ends, and what is left of it. */
+/** How a run ends, and what remains of it. */
 export const ENDINGS: Check[] = [
   {
     title: "[Q-15] ends what runs too long, and all that it started",
@@ -133,12 +133,12 @@ export const ENDINGS: Check[] = [
         const token = `early-${randomUUID()}`;
         const host = startHost(sandbox, token, STARTED);
         try {
-          // The sandbox is being made: its first process is there, and does not know yet whose end is its own.
+          // The sandbox is starting: its first process exists, and is not yet tied to its parent's end.
           while ((findHostProcesses(token)?.length ?? 0) < 2) await setImmediate();
         } finally {
           host.kill("SIGKILL");
         }
-        // It could begin only now. Once nothing of the run is there, nothing can begin any more.
+        // It could start only now. Once nothing of the run exists, nothing can start.
         await assertGone(token);
       }
     },
@@ -151,7 +151,7 @@ export const ENDINGS: Check[] = [
       for (const cgroups of [true, false]) {
         const token = `waiting-${randomUUID()}`;
         const place = folder({}, true);
-        // Bubblewrap itself. One of its options holds it where the outer process is tied to its host, and the inner one to nothing yet.
+        // Bubblewrap itself. One of its options pauses it when the outer process is tied to its host, and the inner one to nothing yet.
         const program = join(place, "bwrap");
         const held = `exec 8> "${place}/info" 9<> "${place}/never"; exec /usr/bin/bwrap ${WAITING} -- /bin/true "$@"`;
         writeFileSync(program, `#!/bin/sh\nmkfifo -m 600 "${place}/never"; ${held}\n`, { mode: 0o755 });
@@ -170,14 +170,14 @@ export const ENDINGS: Check[] = [
     level: "strong",
     async check({ sandbox, folder }) {
       if (sandbox.by !== "bubblewrap") return;
-      // Reports a process as the first that has no filter of system calls yet, and is ready to run code.
+      // Reports the first process that has no seccomp filter yet, and is ready to run code.
       const text = `#!/bin/sh
         sleep 300 > /dev/null 2>&1 3<&- 4<&- 5<&- 6<&- &
         echo "{ \\"child-pid\\": $! }" >&5
         echo asked; echo >&6; read -r go <&6 && echo started; wait\n`;
       const program = join(folder({ bwrap: text }), "bwrap");
       const early = sceneFor(createBubblewrapSandbox({ program, ...(isRoot() ? { user: allocateRunUser } : {}) }));
-      // Where the machine is busy, it may be over before it has asked.
+      // On a busy machine, it may be over before it has asked.
       for (let seconds = 1; ; seconds *= 2) {
         const ran = await early.run(["/bin/true"], { limits: { seconds } });
         assert.equal(ran.ending, "timeout");
@@ -213,7 +213,7 @@ export const ENDINGS: Check[] = [
     async check({ shell }) {
       const token = `child-${randomUUID()}`;
       const ran = await shell("sh -c 'while :; do sleep 1; done' \"$1\" & echo done", { args: [token] });
-      for (const { pid } of findHostProcesses(token) ?? []) process.kill(pid, "SIGKILL"); // Without a sandbox nobody else would.
+      for (const { pid } of findHostProcesses(token) ?? []) process.kill(pid, "SIGKILL"); // Without a sandbox no other process would.
       assert.deepEqual([ran.ending, ran.exitCode, ran.stdout], ["exit", 0, "done\n"]);
     },
   },
@@ -221,8 +221,8 @@ export const ENDINGS: Check[] = [
     title: "[Q-15] leaves nothing behind: no process, no cgroup, no file, no open descriptor",
     level: "strong",
     async check({ sandbox, shell }) {
-      for (let runs = 0; runs < 3; runs++) await shell("true"); // What is kept between runs is there now.
-      // Those that are kept ready are made while other things are done.
+      for (let runs = 0; runs < 3; runs++) await shell("true"); // State that is kept between runs exists now.
+      // Prepared sandboxes are created in the background.
       await settled(() => leftovers());
       const [before, files] = [leftovers(), temporaryFiles()];
       const token = `remains-${randomUUID()}`;
@@ -254,7 +254,7 @@ export const ENDINGS: Check[] = [
         ran = await run(["/usr/bin/perl", "-e", TAKEOVER, "--", token], { limits: { seconds } });
       };
       try {
-        // Where the machine is busy, it may have no time to take anything over.
+        // A busy machine may have no time to take anything over.
         for (let seconds = 1; !ran?.stdout && seconds < 16; seconds *= 2) {
           ran = undefined;
           void taken(seconds);
@@ -269,7 +269,7 @@ export const ENDINGS: Check[] = [
   },
 ];
 
-// Writes over what the first process does next: untie itself from its parent's end, then wait for ever. An orphan's end wakes it.
+// Overwrites the next step of the first process: untie itself from its parent's end, then wait forever. The end of an orphan wakes it.
 const TAKEOVER = `
 open(my $s, "<", "/proc/1/syscall") and my @f = split / /, <$s>;
 if (@f and open(my $m, "+<", "/proc/1/mem")) {
@@ -280,7 +280,7 @@ if (!fork) { exit 0 if fork; exit 0 } wait;
 syswrite STDOUT, "taken over " . scalar(@f) . "\n";
 sleep 600`;
 
-/** What a run could leave in this process and on this machine. */
+/** State that a run could leave in this process and on this machine. */
 function leftovers(): Record<string, unknown> {
   const folders = ["", "memory", "pids", "unified"].map((name) => join("/sys/fs/cgroup", name)).filter(existsSync);
   const own = new RegExp(`^skillet-\\d+-${process.pid}-`);
@@ -288,7 +288,7 @@ function leftovers(): Record<string, unknown> {
   return {
     cgroups: folders.flatMap((folder) => readdirSync(folder)).filter((name) => own.test(name)),
     descriptors: open.filter((link) => !link.includes("skillet-pipes-")).length,
-    // Some are kept ready for the next run: no more than those.
+    // Some are prepared for the next run: no more than those.
     hasFewPipes: open.filter((link) => link.includes("skillet-pipes-")).length <= 2 * 16,
   };
 }
@@ -306,7 +306,7 @@ function linkOf(fd: string): string {
   }
 }
 
-/** A host of its own, that runs something in a sandbox: the one that is opened for it, or one that is made with these options. */
+/** A separate host that runs code in a sandbox: the given one, or one with these options. */
 function startHost(
   { by }: Sandbox,
   token: string,

@@ -20,7 +20,7 @@ describe("readEndpoint", () => {
   });
 
   it.each([
-    // No host, or no port that there is
+    // No host, or no valid port
     "",
     "example.com",
     ":443",
@@ -49,14 +49,14 @@ describe("readEndpoint", () => {
     "exa%6dple.com:443",
     "exam\u00adple.com:443",
     "exam\tple.com:443",
-    // No name that there can be
+    // No possible name
     "-a.example:443",
     "a..example:443",
     ".example:443",
     "example.com..:443",
     `${"a".repeat(64)}.example:443`,
     `${"a.".repeat(127)}example:443`,
-    // IPv4 in another dress
+    // IPv4 in another notation
     "127.1:80",
     "2130706433:80",
     "0x7f.1:80",
@@ -71,7 +71,7 @@ describe("readEndpoint", () => {
     "example.123:80",
     "[::ffff:127.0.0.1]:80",
     "[::ffff:7f00:1]:80",
-    // IPv6 that is none, or is more than an address
+    // Invalid IPv6, or more than an address
     "::1:80",
     "[::1]",
     "[::1%lo]:80",
@@ -79,11 +79,11 @@ describe("readEndpoint", () => {
     "[example.com]:80",
     "[127.0.0.1]:80",
     "[[::1]]:80",
-  ])("[Q-14] does not read %j", (text) => {
+  ])("[Q-14] refuses %j", (text) => {
     expect(parseEndpoint(text)).toBeUndefined();
   });
 
-  it("[Q-14] reads what it writes as the same endpoint", () => {
+  it("[Q-14] parses its own output as the same endpoint", () => {
     const host = fc.oneof(
       fc.domain(),
       fc.ipV4(),
@@ -98,7 +98,7 @@ describe("readEndpoint", () => {
     );
   });
 
-  it("[Q-14] never takes for a name what a URL takes for an address", () => {
+  it("[Q-14] never parses a URL's address as a name", () => {
     const part = fc.oneof(
       fc.nat({ max: 0xffffffff }).map(String),
       fc.nat({ max: 0xffffffff }).map((n) => `0x${n.toString(16)}`),
@@ -159,7 +159,7 @@ describe("isPrivate", () => {
     "fe80::1%eth0",
     "fec0::1",
     "ff02::1",
-    // Not addresses as they are written
+    // Not in the notation of addresses
     "",
     "localhost",
     "127.1",
@@ -196,7 +196,7 @@ describe("isPrivate", () => {
     expect(isPrivateAddress(address)).toBe(false);
   });
 
-  it("[Q-14] judges an IPv4 address the same in every form of IPv6 that stands for it", () => {
+  it("[Q-14] classifies an IPv4 address the same in every form of IPv6 that represents it", () => {
     fc.assert(
       fc.property(fc.ipV4(), (address) => {
         const forms = [`::ffff:${address}`, `::ffff:0:${address}`, `64:ff9b::${address}`];

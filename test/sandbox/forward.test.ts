@@ -11,7 +11,7 @@ import { temporaryFolder } from "../support/folder.ts";
 
 const NODE = "/opt/skillet/bin/node";
 const NOBODY = 65_534;
-// What runs in the sandbox is nobody's, outside of it, where the test is run by root.
+// If root runs the test, code in the sandbox runs as user nobody, seen from outside.
 const user = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
 
 interface Ran {
@@ -31,7 +31,7 @@ const hello: RequestListener = (request, response) => {
   response.end("hello");
 };
 
-/** Servers of the host's on its loopback interface: two that are open for a sandbox without a network, and one that is not. */
+/** Servers of the host on its loopback interface: two that are allowed for a sandbox without a network, and one that is not. */
 async function scene() {
   const folder = temporaryFolder();
   chmodSync(folder, 0o755);
@@ -125,7 +125,7 @@ const python = (url: string) =>
   ] as const;
 
 describe.skipIf(!existsSync("/usr/bin/bwrap"))("a sandbox without a network, with the forwarder in it", () => {
-  it("[Q-14] reaches what is open, in HTTP and TLS, with curl, Node and Python", async () => {
+  it("[Q-14] reaches allowed hosts, in HTTP and TLS, with curl, Node and Python", async () => {
     const { run, plain, tls } = await scene();
     const curl = ["/usr/bin/curl", "--silent", "--show-error", "--cacert", "/cert.pem"] as const;
     for (const argv of [
@@ -167,7 +167,7 @@ describe.skipIf(!existsSync("/usr/bin/bwrap"))("a sandbox without a network, wit
     }
   });
 
-  it("[Q-01] leaves the variables of the command as they are, but for those that name the proxy", async () => {
+  it("[Q-01] keeps the variables of the command, except those that name the proxy", async () => {
     const { run } = await scene();
     const { output } = await run(["/usr/bin/env"]);
     const variables = Object.fromEntries(
@@ -192,14 +192,14 @@ describe.skipIf(!existsSync("/usr/bin/bwrap"))("a sandbox without a network, wit
     [["/bin/sh", "-c", "cat; echo out; echo err >&2"], 0],
     [["/no/such/program"], 127],
     [["/usr"], 126],
-  ] as const)("[Q-16] ends as the command ends: %j", async (argv, code) => {
+  ] as const)("[Q-16] exits as the command does: %j", async (argv, code) => {
     const { run } = await scene();
     expect(await run([...argv])).toMatchObject({ code });
   });
 });
 
 describe("the forwarder", () => {
-  it("[Q-15] passes signals on, and dies of the one that the command dies of", async () => {
+  it("[Q-15] passes signals on, and dies of the same signal as the command", async () => {
     const start = (script: string) =>
       wrapWithForwarder(["/bin/sh", "-c", script], { node: process.execPath, socket: "/none" });
     const run = (script: string, signal: NodeJS.Signals) => {
@@ -219,7 +219,7 @@ describe("the forwarder", () => {
     });
   });
 
-  it("[Q-14] is one text that needs nothing but Node", () => {
+  it("[Q-14] is one text that needs only Node", () => {
     const [, , , text = ""] = wrapWithForwarder(["/bin/true"], { node: NODE });
     expect(() => new Function("require", "process", text)).not.toThrow();
     expect([...text.matchAll(/require\("([^"]+)"\)/g)].map(([, name]) => name)).toEqual([
@@ -230,8 +230,8 @@ describe("the forwarder", () => {
   });
 });
 
-describe("what was asked for and refused", () => {
-  it("[Q-14] is told to the operator, who learns why", () => {
+describe("a refused host", () => {
+  it("[Q-14] is reported to the operator, with the reason", () => {
     const { notices, onRefused } = createRefusalNotices();
     const endpoint = { host: "other.example", port: 443 };
     for (const reason of ["closed", "private", "unresolved", "closed"] as const) onRefused({ endpoint, reason });
@@ -254,7 +254,7 @@ describe("what was asked for and refused", () => {
     ]);
   });
 
-  it("[Q-14] is told once each, and ten times at most", () => {
+  it("[Q-14] is reported once each, and ten times at most", () => {
     const { notices, onRefused } = createRefusalNotices();
     for (let port = 1; port <= 1000; port++) onRefused({ endpoint: { host: "a.example", port }, reason: "closed" });
     expect(notices).toHaveLength(10);

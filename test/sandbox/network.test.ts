@@ -39,7 +39,7 @@ async function proxyFor(endpoints: NetworkProxyOptions["endpoints"], options: Pa
     ...options,
   });
   onTestFinished(() => proxy.close());
-  /** Sends these bytes as they are; what comes back until the proxy closes. */
+  /** Sends these bytes unchanged; returns the answer until the proxy closes. */
   const send = (bytes: string): Promise<string> =>
     new Promise((resolve, reject) => {
       let received = "";
@@ -114,7 +114,7 @@ describe("the proxy of a run", () => {
     [["not an address"]],
     [[]],
   ])(
-    "[Q-14] refuses a name that resolves to a private range, or to nothing, in the same words: %j",
+    "[Q-14] refuses a name that resolves to a private range, or to nothing, with the same message: %j",
     async (addresses) => {
       const port = await listening(createServer(hello));
       const { send, refusals } = await proxyFor([{ host: "api.example.com", port }], { lookup: async () => addresses });
@@ -129,7 +129,7 @@ describe("the proxy of a run", () => {
     },
   );
 
-  it("[Q-14] refuses a name that the system resolves to this machine, and lives through a resolver that fails", async () => {
+  it("[Q-14] refuses a name that the system resolves to this machine, and survives a failing resolver", async () => {
     const port = await listening(createServer(hello));
     const own = await proxyFor([{ host: "localhost", port }]);
     expect(await own.send(connectTo(`localhost:${port}`))).toContain("has no public address");
@@ -140,8 +140,8 @@ describe("the proxy of a run", () => {
     expect(await none.send(connectTo(`api.example.com:${port}`))).toContain("has no public address");
   });
 
-  it("[Q-14] connects to the very address that it checked: a name is looked up once a request", () => {
-    // In a network of its own, the loopback interface can have a public address.
+  it("[Q-14] connects to the very address that it checked: a name is looked up once per request", () => {
+    // In a separate network, the loopback interface can have a public address.
     const script = `
       import { createServer } from "node:http";
       import { text } from "node:stream/consumers";
@@ -168,7 +168,7 @@ describe("the proxy of a run", () => {
     });
   });
 
-  it("[Q-14] follows no redirect: it hands it over, and judges the new request", async () => {
+  it("[Q-14] follows no redirect: it passes it on, and checks the new request", async () => {
     const port = await listening(createServer(hello));
     const { send } = await proxyFor([{ host: IPV4, port }]);
     expect(await send(get(`http://${IPV4}:${port}/away`))).toMatch(
@@ -177,7 +177,7 @@ describe("the proxy of a run", () => {
     expect(await send(get("http://169.254.169.254/latest/"))).toContain('add "169.254.169.254:80" to network');
   });
 
-  it("[Q-14] says to the host which host was asked for, and passes on nothing that is the proxy's", async () => {
+  it("[Q-14] tells the host its requested name, and passes on no header for the proxy", async () => {
     const port = await listening(createServer(hello));
     const { send } = await proxyFor([{ host: IPV4, port }]);
     const sent = [
@@ -194,7 +194,7 @@ describe("the proxy of a run", () => {
     expect(JSON.parse(received ?? "")).toEqual(["Host", `${IPV4}:${port}`, "X-Kept", "2", "Connection", "close"]);
   });
 
-  it("[Q-14] passes bodies on, each with the end that it has", async () => {
+  it("[Q-14] passes bodies on, each with its own kind of end", async () => {
     const port = await listening(createServer(hello));
     const { send } = await proxyFor([{ host: IPV4, port }]);
     const post = (headers: string, body: string) =>
@@ -223,7 +223,7 @@ describe("the proxy of a run", () => {
     "X: a\rb",
     "X: a\0b",
     "Host: a\r\nHost: b",
-  ])("[Q-14] refuses a request that two readers could read in two ways: %j", async (header) => {
+  ])("[Q-14] refuses an ambiguous request: %j", async (header) => {
     let requests = 0;
     const port = await listening(createServer(() => requests++));
     const { send } = await proxyFor([{ host: IPV4, port }]);
@@ -237,7 +237,7 @@ describe("the proxy of a run", () => {
     expect(await send(get("http://a.example/", `X: ${"y".repeat(40_000)}`))).toMatch(/^HTTP\/1\.1 400 /);
   });
 
-  it("[Q-14] gives up on a host that is not there, talks another language or falls silent", async () => {
+  it("[Q-14] abandons a host that is down, uses another protocol or stays silent", async () => {
     const rude = await listening(createTcpServer((socket) => socket.end("220 mail\r\n")));
     const silent = await listening(createTcpServer((socket) => socket.on("error", () => {})));
     const sly = await listening(
@@ -254,7 +254,7 @@ describe("the proxy of a run", () => {
     expect(await send("GET http://half")).not.toContain(" 200 ");
   });
 
-  it("[Q-14] keeps 64 connections at most, also for a client that asks for all at once, and closes them with the run", async () => {
+  it("[Q-14] keeps 64 connections at most, also for a client that requests all at once, and closes them with the run", async () => {
     let open = 0;
     const silent = createTcpServer((socket) => {
       open++;
@@ -275,7 +275,7 @@ describe("the proxy of a run", () => {
     for (const [proxy, send] of sendings) {
       const sent = Promise.allSettled(send());
       await expect.poll(() => open).toBe(64);
-      // What is asked for later is answered, be it by a refusal or a closed connection: no more were opened by then.
+      // Later requests are answered with a refusal or a closed connection: no more were opened by then.
       await proxy.send(get("http://closed.example/")).catch(() => {});
       expect(open).toBe(64);
       await proxy.close();
@@ -286,7 +286,7 @@ describe("the proxy of a run", () => {
     }
   });
 
-  it("[Q-14] lets no more than 64 clients in, also when they say nothing", async () => {
+  it("[Q-14] accepts no more than 64 clients, even silent ones", async () => {
     const { send, close } = await proxyFor([]);
     let closed = 0;
     const sent = Array.from({ length: 70 }, () => send("").finally(() => closed++));
@@ -295,7 +295,7 @@ describe("the proxy of a run", () => {
     await Promise.allSettled(sent);
   });
 
-  it("[Q-02] has a socket that is its owner's alone, and says so when its path is too long", async () => {
+  it("[Q-02] has a socket that is private to its owner, and reports a path that is too long", async () => {
     const { socket } = await proxyFor([]);
     expect([statSync(socket).mode & 0o777, statSync(dirname(socket)).mode & 0o777]).toEqual([0o600, 0o700]);
     const folder = join(temporaryFolder({ [`${"x".repeat(90)}/y`]: "" }), "x".repeat(90));
@@ -345,7 +345,7 @@ describe("the proxy on loopback", () => {
     ["[64:ff9b::7f00:1]", []],
     ["any.example", ["93.184.215.14", "127.0.0.1"]],
     ["any.example", ["::1"]],
-  ])("[Q-29] connects to no private address where everything public is open: %s %j", async (host, addresses) => {
+  ])("[Q-29] connects to no private address when all public hosts are allowed: %s %j", async (host, addresses) => {
     const own = await loopbackProxy({ lookup: async () => addresses });
     expect(await own.send(`${host}:443`)).toMatch(/^HTTP\/1\.1 403 not allowed: ".*" has a private address\r\n/);
     expect(own.refusals).toEqual([`${host.replace(/[[\]]/g, "")} private`]);
@@ -378,7 +378,7 @@ describe("the proxy on loopback", () => {
     ["registry.corp:80", false],
     ["orp", false],
     ["", false],
-  ])("[S-45] uses the user's own proxy but for hosts in NO_PROXY: %j", (entry, isDirect) => {
+  ])("[S-45] uses the user's own proxy except for hosts in NO_PROXY: %j", (entry, isDirect) => {
     const https = new URL("http://127.0.0.1:3128");
     const found = findUpstreamProxy(
       { https, noProxy: ["a.example", entry] },

@@ -14,7 +14,7 @@ const open = (settings: Partial<SandboxSettings> = {}, home = temporaryFolder())
   createSandbox({ settings: { ...DEFAULT_SANDBOX_SETTINGS, ...settings }, home });
 const isRoot = process.getuid?.() === 0;
 
-/** A program that opens a sandbox and says what came of it. */
+/** A program that opens a sandbox and reports the outcome. */
 const OPENS = `
   const { createSandbox } = await import(${JSON.stringify(moduleOf("sandbox/create-sandbox"))});
   const { DEFAULT_SANDBOX_SETTINGS } = await import(${JSON.stringify(moduleOf("config/limits"))});
@@ -24,7 +24,7 @@ const OPENS = `
   );
   process.stdout.write(JSON.stringify(told));`;
 
-/** Opens one in a process of its own, on a machine that is changed: bubblewrap itself can show it another one. */
+/** Opens one in another process, on a changed machine: bubblewrap itself can simulate that. */
 async function openedWhere({
   change = [],
   env = {},
@@ -42,7 +42,7 @@ async function openedWhere({
 }
 
 describe("opening a sandbox", () => {
-  it("[Q-13] runs code without one only where the operator says so", async () => {
+  it("[Q-13] runs code without one only if the operator allows that", async () => {
     expect(await open({ level: "none" })).toMatchObject({ level: "none", by: "none" });
     for (const engine of ["docker", "podman", "seatbelt"] as const) {
       const opened = await open({ engine }).catch((error) => error);
@@ -58,7 +58,7 @@ describe("opening a sandbox", () => {
       });
     });
   } else {
-    it("[Q-13] refuses an engine that this system has not, and takes no other", async () => {
+    it("[Q-13] refuses an engine that this system lacks, and takes no other", async () => {
       await expect(open({ engine: "seatbelt" })).rejects.toMatchObject({
         code: "sandbox-unavailable",
         fix: expect.stringContaining("config.toml"),
@@ -66,13 +66,13 @@ describe("opening a sandbox", () => {
     });
   }
 
-  it("[Q-13] refuses a container of which the operator named no image", async () => {
+  it("[Q-13] refuses a container without an image from the operator", async () => {
     for (const engine of ["docker", "podman"] as const) {
       await expect(open({ engine })).rejects.toMatchObject({ code: "sandbox-unavailable", fix: expect.any(String) });
     }
   });
 
-  it("[Q-13] takes the client that the operator names, and says what to do where it does not work", async () => {
+  it("[Q-13] uses the client that the operator names, and explains the fix when it does not work", async () => {
     const client = (text: string) => {
       const program = join(temporaryFolder({ client: `#!/bin/sh\n${text}\n` }), "client");
       chmodSync(program, 0o755);
@@ -92,7 +92,7 @@ describe("opening a sandbox", () => {
     });
   });
 
-  it("[Q-13] tries a container again when its client is another one", async () => {
+  it("[Q-13] tests a container again when its client changed", async () => {
     const folder = temporaryFolder();
     const program = join(folder, "client");
     const home = temporaryFolder();
@@ -110,12 +110,12 @@ describe("opening a sandbox", () => {
 });
 
 describeWithBubblewrap("opening bubblewrap", () => {
-  it("[Q-13] gives the strong level, also to who asks for less", async () => {
+  it("[Q-13] uses the strong level, also for a lower request", async () => {
     expect(await open()).toMatchObject({ level: "strong", by: "bubblewrap" });
     expect(await open({ level: "partial" })).toMatchObject({ level: "strong", by: "bubblewrap" });
   });
 
-  it("[Q-13] refuses with the remedy where bubblewrap is not installed", async () => {
+  it("[Q-13] refuses with the fix if bubblewrap is not installed", async () => {
     const masked = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"]
       .filter((path) => existsSync(path))
       .slice(0, 1);
@@ -128,7 +128,7 @@ describeWithBubblewrap("opening bubblewrap", () => {
     });
   });
 
-  it("[Q-13] refuses with the remedy where bubblewrap is there and cannot work", async () => {
+  it("[Q-13] refuses with the fix if bubblewrap is installed and cannot work", async () => {
     const told = await openedWhere({ change: ["--unshare-user", "--disable-userns"] });
     expect(told).toMatchObject({ code: "sandbox-unavailable", fix: expect.any(String) });
     expect(told.message).toMatch(/failed its self-test/);
@@ -144,7 +144,7 @@ describeWithBubblewrap("opening bubblewrap", () => {
     expect(existsSync(mark)).toBe(false);
   });
 
-  it("[Q-13] tries a sandbox once, and again when what it remembers is not of this one", async () => {
+  it("[Q-13] tests a sandbox once, and again when the stored result belongs to another one", async () => {
     const home = temporaryFolder();
     const file = join(home, "cache/sandbox.json");
     await open({}, home);
@@ -156,13 +156,13 @@ describeWithBubblewrap("opening bubblewrap", () => {
     }
   });
 
-  it("[Q-13] opens also where nothing can be remembered", async () => {
+  it("[Q-13] opens even if nothing can be stored", async () => {
     const home = temporaryFolder({ cache: "a file" });
     if (isRoot) expect(await open({}, home)).toMatchObject({ level: "strong" });
   });
 });
 
-describe("a program of the system's", () => {
+describe("a system program", () => {
   const folderWith = (mode: number, folderMode = 0o755) => {
     const folder = join(temporaryFolder(), "bin");
     mkdirSync(folder);
@@ -173,7 +173,7 @@ describe("a program of the system's", () => {
   };
 
   if (isRoot) {
-    it("[Q-13] is one that none but root can have put there", () => {
+    it("[Q-13] is one that only root can have installed", () => {
       const good = folderWith(0o755);
       expect(findSystemProgram("tool", [good])).toBe(join(good, "tool"));
       const bad = [
@@ -191,7 +191,7 @@ describe("a program of the system's", () => {
       expect(findSystemProgram("tool", [...bad, good])).toBe(join(good, "tool"));
     });
   } else {
-    it("[Q-13] is not one of an ordinary user's", () => {
+    it("[Q-13] is not one of an ordinary user", () => {
       expect(findSystemProgram("tool", [folderWith(0o755)])).toBeUndefined();
     });
   }

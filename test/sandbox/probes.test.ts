@@ -26,32 +26,32 @@ describeWithBubblewrap("the probes", () => {
   });
 
   for (const id of ["Q-01", "Q-02", "Q-13", "Q-14", "Q-15", "Q-17"]) {
-    it(`[${id}] holds against everything that is tried`, () => {
+    it(`resists every attempt`, () => {
       const own = probes.filter((probe) => probe.id === id);
       expect(own.length).toBeGreaterThan(0);
       expect(own.filter(({ holds }) => holds === false)).toEqual([]);
     });
   }
 
-  it("try everything where there is Perl", () => {
+  it("test everything if Perl is installed", () => {
     if (!existsSync("/usr/bin/perl")) return;
     expect(probes.filter(({ holds }) => holds === undefined)).toEqual([]);
   });
 
-  it("are told one by one as they are known, and all in the end", () => {
+  it("are reported one by one as they finish, and all at the end", () => {
     const names = (list: readonly ProbeResult[]) => list.map(({ name }) => name).sort();
     expect(names(told)).toEqual(names(probes));
   });
 
-  it("leave nothing of what they laid out", () => {
+  it("leave none of their files", () => {
     const left = [home, homedir(), tmpdir(), process.cwd(), getSandboxFolder(home)]
       .flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
       .filter((path) => /(?:\.skillet-bait-|\/bait-|\/probe-)/.test(path) && existsSync(path));
     expect(left.filter((path) => !isRunning(path))).toEqual([]);
   });
 
-  it("[Q-13] find what does not hold", async () => {
-    // A sandbox with holes in it, each of which one thing is said of.
+  it("[Q-13] find a broken promise", async () => {
+    // A sandbox with holes, each with its own report.
     const leaky: Sandbox = {
       ...sandbox,
       run: (command, options) =>
@@ -64,7 +64,7 @@ describeWithBubblewrap("the probes", () => {
               ...command.mounts.map((mount) =>
                 mount.to === "/skill" ? { ...mount, access: "read-write" as const } : mount,
               ),
-              // What is the host's own, also where code writes.
+              // Parts of the host, also where code writes.
               ...["/tmp", tmpdir()].map((to) => ({ from: tmpdir(), to, access: "read-write" as const })),
             ],
             limits: { ...command.limits, processes: 512, memory: command.limits.memory * 8 },
@@ -90,7 +90,7 @@ describeWithBubblewrap("the probes", () => {
     }
   });
 
-  it("[Q-13] run with the image's own Node where code sees the programs of an image", async () => {
+  it("[Q-13] run with the image's own Node when code sees the programs of an image", async () => {
     const started = new Set<string>();
     const own: Sandbox = {
       ...sandbox,
@@ -104,7 +104,7 @@ describeWithBubblewrap("the probes", () => {
     expect([...started].sort()).toEqual(["/bin/sh", "node"]);
   });
 
-  it("[Q-13] run nothing where there is no isolation", async () => {
+  it("[Q-13] run nothing without isolation", async () => {
     const bare = createNoSandbox();
     let runs = 0;
     const counted: Sandbox = { ...bare, run: (...given) => bare.run(...given).finally(() => runs++) };
@@ -112,7 +112,7 @@ describeWithBubblewrap("the probes", () => {
     expect(runs).toBe(0);
   });
 
-  it("[Q-14, Q-27] hold in a workspace that code may write to, and are seen to fail without a sandbox", async () => {
+  it("hold in a workspace that code may write to, and fail without a sandbox", async () => {
     const { settings } = await discover({ workspace: home, env: { HOME: home }, follow: false });
     const holds = async (one: Sandbox) => (await probeWorkspace(one, settings)).map((probe) => [probe.id, probe.holds]);
     const promised = ["Q-14", "Q-14", "Q-27", "Q-27"];
@@ -125,7 +125,7 @@ describeWithBubblewrap("the probes", () => {
     ]);
   });
 
-  it("[Q-15] kill skillet while a sandbox starts and while code runs, and see what is left without a sandbox", async () => {
+  it("[Q-15] kill skillet while a sandbox starts and while code runs, and see the leftovers without a sandbox", async () => {
     const options = { settings: DEFAULT_SANDBOX_SETTINGS, home };
     const holds = async (module?: string) =>
       (await probeKilledHost({ ...options, module })).map((probe) => probe.holds);
@@ -138,17 +138,14 @@ describeWithBubblewrap("the probes", () => {
     expect(await holds("/nowhere.mjs")).toEqual([undefined, undefined]);
   });
 
-  it.runIf(existsSync("/usr/bin/perl"))(
-    "[Q-13] see that a system call is answered that the filter does not list",
-    () => {
-      // The kernel's own answer is another one: the probe fails where nothing filters.
-      const text = "for (@ARGV) { syscall($_ + 0, 0, 0); print $! + 0, qq( ) }";
-      const calls = process.arch === "arm64" ? ["0", "1"] : ["206", "207"];
-      expect(spawnSync("/usr/bin/perl", ["-e", text, "--", ...calls], { encoding: "utf8" }).stdout).not.toContain("38");
-    },
-  );
+  it.runIf(existsSync("/usr/bin/perl"))("[Q-13] notice an answered system call that the filter does not list", () => {
+    // The kernel's own answer is another one: the probe fails without a filter.
+    const text = "for (@ARGV) { syscall($_ + 0, 0, 0); print $! + 0, qq( ) }";
+    const calls = process.arch === "arm64" ? ["0", "1"] : ["206", "207"];
+    expect(spawnSync("/usr/bin/perl", ["-e", text, "--", ...calls], { encoding: "utf8" }).stdout).not.toContain("38");
+  });
 
-  describe("on the safety card", () => {
+  describe("probes on the safety card", () => {
     async function card(sandboxSettings: Partial<SandboxSettings> = {}, json = false) {
       let text = "";
       const stream = { write: (piece: string) => (text += piece) };
@@ -170,7 +167,7 @@ describeWithBubblewrap("the probes", () => {
       expect(lines[0]).toMatch(/^Sandbox {2}strong, by bubblewrap \d/);
     });
 
-    it("[Q-13] are not fine where the program that looks around could not be run", async () => {
+    it("[Q-13] fail when their program could not run", async () => {
       // A client whose image has a shell and no Node, and which answers for the rest.
       const client = `#!/bin/sh
 case "$*" in
@@ -187,12 +184,12 @@ esac
       expect(code).toBe(1);
     });
 
-    it("[Q-13] say that nothing is kept apart where the operator wants it so", async () => {
+    it("[Q-13] report that nothing is isolated if the operator chose that", async () => {
       const { code, text } = await card({ level: "none" });
       expect([code, text]).toEqual([1, expect.stringContaining("Code is not isolated")]);
     });
 
-    it("[Q-13] say why there is no sandbox, and what to do", async () => {
+    it("[Q-13] report why there is no sandbox, and the fix", async () => {
       const { code, text } = await card({ engine: "seatbelt" });
       expect([code, text]).toEqual([1, expect.stringMatching(/sandbox-exec was not found.*\n.*config\.toml/)]);
       const { text: json } = await card({ engine: "seatbelt" }, true);
@@ -201,7 +198,7 @@ esac
   });
 });
 
-/** Of another run of the probes, at the same time. */
+/** Files of another run of the probes, at the same time. */
 function isRunning(path: string): boolean {
   const token = /bait-[0-9a-f-]+/.exec(path)?.[0];
   return token === undefined ? path.includes("/probe-") : findHostProcesses(token)?.length !== 0;

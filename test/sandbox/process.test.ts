@@ -30,13 +30,13 @@ async function run(program: Omit<Program, "env"> & Partial<Program>, seconds = 1
 
 const shell = (text: string, program: Partial<Program> = {}) => ({ file: "/bin/sh", args: ["-c", text], ...program });
 
-describe.runIf(process.platform === "linux")("descriptors that the host was started with", () => {
+describe.runIf(process.platform === "linux")("inherited file descriptors of the host", () => {
   const module = JSON.stringify(moduleOf("sandbox/process"));
   const script = (pipes: number) => `const { runProcess } = await import(${module});
     await runProcess({ file: "/bin/ls", args: ["-l", "/proc/self/fd"], env: {}, pipes: Array(${pipes}).fill(Buffer.from("x")) }, 10, {
       onOutput: (stream, bytes) => process.stdout.write(bytes) || true });`;
 
-  /** What is open in a program that was started by a host which has a file open at each of these. */
+  /** The open descriptors of a program whose host has a file open at each of these. */
   function openBelow(leaked: readonly number[], pipes: number): string {
     const secret = join(temporaryFolder({ "secret.txt": "secret" }), "secret.txt");
     const fd = openSync(secret, "r+");
@@ -56,8 +56,8 @@ describe.runIf(process.platform === "linux")("descriptors that the host was star
     }
   }
 
-  it("reach a program when nobody does anything about it", () => {
-    // Node itself sees to the first ones, up to a gap.
+  it("reach a program by default", () => {
+    // Node itself closes the first ones, up to a gap.
     const secret = join(temporaryFolder({ "secret.txt": "secret" }), "secret.txt");
     const fd = openSync(secret, "r");
     const script = 'require("child_process").spawnSync("/bin/ls", ["-l", "/proc/self/fd"], { stdio: [0, 1, 2] })';
@@ -71,26 +71,26 @@ describe.runIf(process.platform === "linux")("descriptors that the host was star
     { leaked: [3, 4, 5, 6, 7], pipes: 4 },
     { leaked: [20], pipes: 4 },
     { leaked: [9, 30, 63, 200], pipes: 0 },
-  ])("[Q-01] do not reach what is started: $leaked, beside $pipes pipes", ({ leaked, pipes }) => {
+  ])("[Q-01] do not reach a started program: $leaked, next to $pipes pipes", ({ leaked, pipes }) => {
     const open = openBelow(leaked, pipes);
     expect(open).toContain(" 1 -> ");
     expect(open).not.toContain("secret.txt");
   });
 });
 
-/** Keeps this thread from all else until then. */
+/** Blocks this thread until then. */
 function busyUntil(condition: () => boolean): void {
   while (!condition());
 }
 
-/** Whether a child has exited and its parent has not been told yet. */
+/** True when a child has exited and its parent has not been notified yet. */
 function isZombie(pid: number | undefined): boolean {
   return /\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
 
 describe("a process", () => {
   it.runIf(process.platform === "linux")(
-    "[Q-16] is heard to its last word by a host that is busy when it ends",
+    "[Q-16] has its last output read by a host that is busy when it ends",
     async () => {
       const go = join(temporaryFolder(), "go");
       const pids: (number | undefined)[] = [];
@@ -98,10 +98,10 @@ describe("a process", () => {
       const last = run(shell(`until [ -e ${go} ]; do sleep 0.01; done; echo last words`, { pipes }), 50);
       const other = runProcess({ env: {}, ...shell("echo first", { pipes }) }, 50, {
         onOutput() {
-          // The other one ends now, and that is heard of together with the end of this one: before a word of it was read.
+          // The other one ends now, and both ends are reported together: before any of its output was read.
           writeFileSync(go, "");
           busyUntil(() => isZombie(pids[0]));
-          // Longer than the last words of a process are waited for: that time is over when they are read.
+          // Longer than the wait for a process's last output: that time is over when it is read.
           setImmediate(() => {
             const start = performance.now();
             busyUntil(() => performance.now() > start + 800);
@@ -115,15 +115,15 @@ describe("a process", () => {
     },
   );
 
-  it("[Q-16] starts in the root folder, so that its place tells nothing of the host's", async () => {
+  it("[Q-16] starts in the root folder, so that its path reveals nothing of the host's", async () => {
     expect((await run({ file: "/bin/pwd", args: [] })).stdout).toBe("/\n");
   });
 
-  it("[Q-01] has the variables that are given and no other", async () => {
+  it("[Q-01] has exactly the given variables", async () => {
     expect((await run({ file: "/usr/bin/env", args: [], env: { ONE: "1" } })).stdout).toBe("ONE=1\n");
   });
 
-  it("gets what is to be in its other pipes", async () => {
+  it("gets the content of its other pipes", async () => {
     const answered: string[] = [];
     const ran = await run(
       shell("cat <&3; echo back >&4; cat <&5", {
@@ -137,19 +137,19 @@ describe("a process", () => {
     expect([ran.stdout, answered.join("")]).toEqual(["three five", "back\n"]);
   });
 
-  it("can open its output again, as scripts do", async () => {
+  it("can reopen its output, as scripts do", async () => {
     const ran = await run(shell("echo one > /dev/stdout; echo two > /dev/stderr"));
     expect([ran.exitCode, ran.stdout, ran.stderr]).toEqual([0, "one\n", "two\n"]);
   });
 
-  it("[Q-13] is refused with a code and a remedy when it cannot be started", async () => {
+  it("[Q-13] is refused with a code and a fix when it cannot start", async () => {
     await expect(run({ file: "/no/such/program", args: [] })).rejects.toMatchObject({
       code: "sandbox-start-failed",
       commands: [expect.stringContaining("skillet doctor")],
     });
   });
 
-  it("[Q-16] goes on to its end whatever errors there are on the way", async () => {
+  it("[Q-16] continues to its end despite errors on the way", async () => {
     const failing: Program["pipes"] = [(_, child) => setImmediate(() => child.emit("error", new Error("kill EPERM")))];
     expect(await run(shell("sleep 0.2; echo done", { pipes: failing }))).toMatchObject({
       exitCode: 0,
@@ -157,7 +157,7 @@ describe("a process", () => {
     });
   });
 
-  it("[Q-16] is started also where there is no folder for temporary files, and told why it can have no input", async () => {
+  it("[Q-16] starts even without a folder for temporary files, and reports why it can have no input", async () => {
     const before = process.env["TMPDIR"];
     onTestFinished(() => {
       if (before === undefined) delete process.env["TMPDIR"];
@@ -172,7 +172,7 @@ describe("a process", () => {
     });
   });
 
-  it("[Q-16] does not end its host where there are no descriptors for its pipes", () => {
+  it("[Q-16] does not crash its host without descriptors for its pipes", () => {
     const script = `import { openSync, closeSync, readdirSync } from "node:fs";
       const pipes = await import(${JSON.stringify(moduleOf("sandbox/pipes"))});
       const held = [];
@@ -191,7 +191,7 @@ describe("a process", () => {
     });
   });
 
-  it("[Q-13] without a sandbox is refused when it would lose packages", async () => {
+  it("[Q-13] is refused without a sandbox when it would lose packages", async () => {
     const command = { argv: ["/bin/true"] as const, env: {}, folder: "/", mounts: [], network: [], root: "/layer" };
     const limits = { seconds: 5, output: 1, memory: 1, processes: 1, disk: 1 };
     await expect(createNoSandbox().run({ ...command, limits }, { onOutput: () => true })).rejects.toMatchObject({
@@ -199,35 +199,35 @@ describe("a process", () => {
     });
   });
 
-  it("[Q-13] is refused, and nothing is started, where a name, an argument or a value has a NUL in it", async () => {
+  it("[Q-13] is refused, and nothing starts, for a NUL in a name, an argument or a value", async () => {
     await expect(run({ file: "/bin/echo", args: ["a\0b"] })).rejects.toThrow();
     await expect(run({ file: "/bin/echo", args: [], env: { A: "a\0b" } })).rejects.toThrow();
   });
 
-  it("[Q-15] ends with its group", async () => {
+  it("[Q-15] ends with its process group", async () => {
     const ran = await run(shell("trap '' TERM; sleep 300 & sleep 300; echo no"), 0.3);
     expect([ran.ending, ran.exitCode, ran.signal, ran.stdout]).toEqual(["timeout", undefined, "SIGKILL", ""]);
   });
 
-  it("[Q-15] is not ended at once by a time that is longer than a timer can be", async () => {
+  it("[Q-15] does not end at once with a time limit above a timer's maximum", async () => {
     const ran = await run(shell("sleep 0.2; echo done"), 10_000_000);
     expect([ran.ending, ran.stdout]).toEqual(["exit", "done\n"]);
   });
 
-  it("[Q-16] ends over its output also when it had ended before that was read", async () => {
+  it("[Q-16] ends for its output also when it had ended before that was read", async () => {
     const ran = await run(shell("head -c 60000 /dev/zero"));
     expect(ran.ending).toBe("output");
     expect(ran.stdout.length).toBeLessThanOrEqual(60_000);
   });
 
-  it("[Q-15] leaves no listener on a signal that is used for many", async () => {
+  it("[Q-15] leaves no listener on a signal that many share", async () => {
     const { signal } = new AbortController();
     await Promise.all(Array.from({ length: 5 }, () => run(shell("true"), 5, signal)));
     await expect(run({ file: "/no/such/program", args: [] }, 5, signal)).rejects.toThrow();
     expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
-  it("[Q-15] does not keep its host from ending", () => {
+  it("[Q-15] does not keep its host alive", () => {
     const mark = crypto.randomUUID();
     const script = `const { runProcess } = await import(${JSON.stringify(moduleOf("sandbox/process"))});
       const text = "sh -c 'while :; do sleep 1; done' ${mark} & true";
@@ -239,7 +239,7 @@ describe("a process", () => {
   });
 });
 
-describe.runIf(process.getuid?.() === 0)("without a sandbox, as root", () => {
+describe.runIf(process.getuid?.() === 0)("no sandbox, as root", () => {
   const limits = { seconds: 20, output: 1 << 20, memory: 1 << 28, processes: 64, disk: 1 << 20 };
   async function said(argv: SandboxCommand["argv"], more: Partial<SandboxCommand> = {}) {
     let text = "";
@@ -253,7 +253,7 @@ describe.runIf(process.getuid?.() === 0)("without a sandbox, as root", () => {
     return { exitCode, text };
   }
 
-  it("[Q-13] never runs code as root: as a user that no account has, or the one that is named, with no group of root's", async () => {
+  it("[Q-13] never runs code as root: as a user without an account, or the configured one, without root's groups", async () => {
     const own = (await said(["/usr/bin/id", "-u"])).text.trim();
     expect(isRunUser(Number(own))).toBe(true);
     const text = "id -u; id -g; id -G; cat /proc/self/status | grep -E '^Cap(Eff|Prm)'";
@@ -262,7 +262,7 @@ describe.runIf(process.getuid?.() === 0)("without a sandbox, as root", () => {
     expect((await said(["/usr/bin/id", "-u"], { user: 0 })).text.trim()).not.toBe("0");
   });
 
-  it("[Q-13] runs JavaScript also where only root can reach the Node that skillet runs with", async () => {
+  it("[Q-13] runs JavaScript even if only root can reach skillet's Node", async () => {
     const folder = temporaryFolder();
     chmodSync(folder, 0o700);
     const node = join(folder, "node");
@@ -279,7 +279,7 @@ describe.runIf(process.getuid?.() === 0)("without a sandbox, as root", () => {
     expect([stdout, stderr]).toEqual(["true\n", ""]);
   });
 
-  it("[Q-13] keeps what only root can read from code", async () => {
+  it("[Q-13] hides files that only root can read from code", async () => {
     const file = join(temporaryFolder({ "secret.txt": "secret" }), "secret.txt");
     chmodSync(file, 0o600);
     expect(await said(["/bin/cat", file])).toMatchObject({ exitCode: 1, text: expect.stringContaining("denied") });

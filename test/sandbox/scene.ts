@@ -9,7 +9,7 @@ import type {
   SandboxOutcome,
 } from "../../src/host/sandbox-contract.ts";
 
-/** One promise of every sandbox. No test framework in here: an ordinary user runs them too (`test/support/as-user.ts`). */
+/** One promise of every sandbox. No test framework here: an ordinary user runs them too (`test/support/as-user.ts`). */
 export interface Check {
   title: string;
   /** The lowest level that claims it. */
@@ -35,7 +35,7 @@ export interface Scene {
   node: string;
   run(argv: SandboxCommand["argv"], options?: RunOptions): Promise<Ran>;
   shell(text: string, options?: RunOptions & { args?: string[] }): Promise<Ran>;
-  /** A folder that code can read; one that it can write to, if need be. */
+  /** Creates a folder that code can read; writable on request. */
   folder(files?: Record<string, string>, isWritable?: boolean): string;
   end(): void;
 }

@@ -20,7 +20,7 @@ const MOUNTS: Mount[] = [
 
 type Form = string | { text: string } | Form[];
 
-/** Reads a profile as its own language is read: lists, words, strings. */
+/** Parses a profile in its own language: lists, words, strings. */
 function read(profile: string): Form[] {
   const tokens = [...profile.matchAll(/\s*(?:([()])|"((?:[^"\\]|\\[\s\S])*)"|([^\s()"]+)|($))/gy)];
   if (tokens.map(([all]) => all).join("") !== profile) throw new Error("a string does not end");
@@ -36,18 +36,18 @@ function read(profile: string): Form[] {
   return stack[0] as Form[];
 }
 
-describe("a profile for sandbox-exec (which was not there to read it)", () => {
-  it("[Q-13] denies what it does not allow, and allows what programs need to start", () => {
+describe("a profile for sandbox-exec (without one to read it)", () => {
+  it("[Q-13] denies by default, and allows what programs need to start", () => {
     expect(formatSeatbeltProfile({ mounts: [] }, PLACES)).toContain(BASE);
   });
 
-  it("[Q-02, Q-14] lets a run write to its own folders and the workspace, and reach the proxy alone", () => {
+  it("lets a run write to its own folders and the workspace, and reach only the proxy", () => {
     const profile = formatSeatbeltProfile({ mounts: MOUNTS }, { ...PLACES, ...NETWORK });
     expect(profile.slice(profile.indexOf("(allow file-write*"))).toBe(WRITES_AND_NETWORK);
     expect(formatSeatbeltProfile({ mounts: MOUNTS }, PLACES)).not.toMatch(/network|socket/);
   });
 
-  it("[Q-02] reads the system, what is mounted, and of a user's folders nothing else", () => {
+  it("[Q-02] allows reading the system and the mounts, and nothing else in users' folders", () => {
     const forms = read(formatSeatbeltProfile({ mounts: MOUNTS }, PLACES)) as Form[][];
     const readable = forms.filter(([action, operation]) => action === "allow" && operation === "file-read*").flat(2);
     const paths = readable.flatMap((form) => (typeof form === "object" && "text" in form ? [form.text] : []));
@@ -75,7 +75,7 @@ describe("a profile for sandbox-exec (which was not there to read it)", () => {
     }
   });
 
-  it("[Q-13] keeps a path a string, whatever is in it", () => {
+  it("[Q-13] keeps a path a string, whatever it contains", () => {
     const piece = fc.constantFrom(
       '"',
       "\\",
@@ -97,7 +97,7 @@ describe("a profile for sandbox-exec (which was not there to read it)", () => {
       Array.isArray(form) ? form.map(shape) : typeof form === "string" ? form : "text";
     const rules = (from: string) =>
       read(formatSeatbeltProfile({ mounts: [{ from, to: "/skill", access: "read-write" }] }, PLACES));
-    // What is above a path is named too: as many rules, and none that is new.
+    // The parents of a path are named too: the same number of rules, and no new one.
     const heads = (forms: Form[]) => forms.map((form) => (form as Form[]).slice(0, 2).map(shape));
     const usual = heads(rules("/a"));
     fc.assert(
@@ -115,17 +115,14 @@ describe("a profile for sandbox-exec (which was not there to read it)", () => {
     );
   });
 
-  it.each(["", "relative", "/a\nb", "/a\0", "/a\u007f", "/\ud800"])(
-    "[Q-13] refuses a path that is none: %j",
-    (from) => {
-      expect(() => formatSeatbeltProfile({ mounts: [{ from, to: "/skill", access: "read" }] }, PLACES)).toThrow(
-        "must be absolute",
-      );
-    },
-  );
+  it.each(["", "relative", "/a\nb", "/a\0", "/a\u007f", "/\ud800"])("[Q-13] refuses an invalid path: %j", (from) => {
+    expect(() => formatSeatbeltProfile({ mounts: [{ from, to: "/skill", access: "read" }] }, PLACES)).toThrow(
+      "must be absolute",
+    );
+  });
 });
 
-/** In place of sandbox-exec: keeps what it is told, and starts the command. It keeps nothing apart. */
+/** In place of sandbox-exec: records its arguments, and starts the command. It isolates nothing. */
 const PROGRAM = `#!/bin/sh
 printf '%s' "$2" > "$(dirname "$0")/profile"
 shift 3
@@ -156,8 +153,8 @@ function scene() {
   return { folder, own, sandbox, command, run };
 }
 
-describe("a run under a profile (by a program of the test's own: there is no macOS here)", () => {
-  it("[Q-01, Q-13] starts in the real folder, with a home of its own that is gone afterwards, and says how it was kept", async () => {
+describe("a run under a profile (with a program of the test in place of macOS)", () => {
+  it("starts in the real folder, with a separate temporary home, and reports its isolation", async () => {
     const { folder, own, sandbox, command, run } = scene();
     const { output, ...outcome } = await run();
     expect(outcome).toMatchObject({
@@ -175,7 +172,7 @@ describe("a run under a profile (by a program of the test's own: there is no mac
     );
   });
 
-  it("[Q-14] reaches what is open by the forwarder's port, which the profile names", async () => {
+  it("[Q-14] reaches allowed hosts by the forwarder's port, which the profile names", async () => {
     const server = createServer((_, response) => response.end("hello"));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void server.close());
@@ -193,7 +190,7 @@ describe("a run under a profile (by a program of the test's own: there is no mac
     expect(readdirSync(own)).toEqual([]);
   });
 
-  it("[Q-13, Q-15] ends on time, and refuses packages", async () => {
+  it("ends at its time limit, and refuses packages", async () => {
     const { own, command, run } = scene();
     const limits = { ...command.limits, seconds: 0.2 };
     expect(await run({ argv: ["/bin/sh", "-c", "sleep 60 & wait"], limits })).toMatchObject({ ending: "timeout" });
@@ -201,9 +198,9 @@ describe("a run under a profile (by a program of the test's own: there is no mac
     expect(readdirSync(own)).toEqual([]);
   });
 
-  it("[Q-13] is not believed where code can write to the system, nor where it does not start", async () => {
+  it("[Q-13] is not trusted when code can write to the system, or it does not start", async () => {
     const { sandbox, folder } = scene();
-    expect(await findFailedPromise(sandbox)).toMatch(/^code /); // The test's own program keeps nothing apart.
+    expect(await findFailedPromise(sandbox)).toMatch(/^code /); // The test's own program isolates nothing.
     writeFileSync(join(folder, "sandbox-exec"), "#!/bin/sh\nexit 71\n");
     expect(await findFailedPromise(sandbox)).toBe("the test ended with exit, exit 71");
     writeFileSync(join(folder, "sandbox-exec"), "#!/bin/sh\necho end\n");

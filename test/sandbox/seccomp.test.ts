@@ -10,7 +10,7 @@ import {
 
 const ALLOWED = "allowed";
 const KILLED = "killed";
-/** The caller is told that it was done. */
+/** The caller gets success. */
 const DONE = "errno 0";
 const EPERM = "errno 1";
 const ENOSYS = "errno 38";
@@ -22,7 +22,7 @@ interface Call {
   args?: readonly bigint[];
 }
 
-/** Runs a filter as the kernel does: classic BPF over `struct seccomp_data`. Anything else in it is an error. */
+/** Runs a filter as the kernel does: classic BPF over `struct seccomp_data`. Any other instruction is an error. */
 function judge(filter: Buffer, { machine, number, args = [] }: Call): string {
   const data = Buffer.alloc(64);
   data.writeUInt32LE(number >>> 0, 0);
@@ -57,7 +57,7 @@ const MACHINES = [
   { name: "arm64", column: 1, machine: 0xc00000b7, others: [0x40000028, 0xc000003e, 0] },
 ] as const;
 
-/** Calls that ordinary programs live by, and that are not in the table. */
+/** Calls that ordinary programs need, and that are not in the table. */
 const ORDINARY = {
   read: [0, 63],
   write: [1, 64],
@@ -78,13 +78,13 @@ const ORDINARY = {
   rseq: [334, 293],
 } as const;
 
-describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, machine, others }) => {
+describe.each(MACHINES)("the seccomp filter on $name", ({ name, column, machine, others }) => {
   const filter = createSeccompFilter(name) ?? Buffer.alloc(0);
   const numberOf = (call: string) => SYSTEM_CALLS[call]?.[column] ?? -1;
   const judged = (call: string, ...args: (number | bigint)[]) =>
     judge(filter, { machine, number: numberOf(call), args: args.map(BigInt) });
 
-  it("is a program that the kernel takes: whole instructions, at most 4,096 of them, jumps inside of it", () => {
+  it("is a valid program for the kernel: whole instructions, at most 4,096 of them, with jumps inside it", () => {
     expect(filter.length % 8).toBe(0);
     const count = filter.length / 8;
     expect(count).toBeGreaterThan(50);
@@ -98,7 +98,7 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     expect(filter.readUInt16LE((count - 1) * 8)).toBe(0x06);
   });
 
-  it("[Q-13] ends a process that calls in the way of another machine", () => {
+  it("[Q-13] ends a process that calls with another architecture", () => {
     for (const other of others) {
       for (const number of [0, 1, 11, 102, 120, 359]) expect(judge(filter, { machine: other, number })).toBe(KILLED);
     }
@@ -114,13 +114,13 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     });
   }
 
-  it("lets ordinary calls pass", () => {
+  it("allows ordinary calls", () => {
     for (const [call, numbers] of Object.entries(ORDINARY)) {
       expect([call, judge(filter, { machine, number: numbers[column] })]).toEqual([call, ALLOWED]);
     }
   });
 
-  it("[Q-13] is an allowlist: exactly the calls of its tables pass, and what is in none does not exist", () => {
+  it("[Q-13] is an allowlist: exactly the calls of its tables are allowed, and all others do not exist", () => {
     const tables = { ...SYSTEM_CALLS, ...ALLOWED_CALLS, ...UNCOUNTED_CALLS };
     const known = new Set(Object.values(tables).map((numbers) => numbers[column]));
     const allowed = new Set(Object.values({ ...ALLOWED_CALLS, ...UNCOUNTED_CALLS }).map((numbers) => numbers[column]));
@@ -135,7 +135,7 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     expect(Object.keys(ALLOWED_CALLS).filter((name) => name in SYSTEM_CALLS || name in UNCOUNTED_CALLS)).toEqual([]);
   });
 
-  it("[Q-17] refuses memory that nothing counts, where no cgroup does", () => {
+  it("[Q-17] refuses unaccounted memory without a cgroup", () => {
     const uncounted = createSeccompFilter(name, { isCounted: false }) ?? Buffer.alloc(0);
     for (const numbers of Object.values(UNCOUNTED_CALLS)) {
       expect(judge(filter, { machine, number: numbers[column] })).toBe(ALLOWED);
@@ -143,7 +143,7 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     }
   });
 
-  it("[Q-17] leaves the buffers of sockets as they are, where no cgroup counts them", () => {
+  it("[Q-17] keeps socket buffers unchanged when no cgroup counts them", () => {
     const uncounted = createSeccompFilter(name, { isCounted: false }) ?? Buffer.alloc(0);
     const number = ALLOWED_CALLS["setsockopt"]?.[column] ?? -1;
     const set = (by: Buffer, level: number, option: number) =>
@@ -155,13 +155,13 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     expect(judge(uncounted, { machine, number, args })).toBe(DONE);
   });
 
-  it("[Q-17] lets no process hide from who counts its memory", () => {
+  it("[Q-17] lets no process hide from the accounting of its memory", () => {
     const uncounted = createSeccompFilter(name, { isCounted: false }) ?? Buffer.alloc(0);
     const prctl = (option: bigint) => judge(uncounted, { machine, number: numberOf("prctl"), args: [option, 0n] });
     expect([1n, 4n, 2n, 15n, 38n].map(prctl)).toEqual([EPERM, DONE, ALLOWED, ALLOWED, ALLOWED]);
   });
 
-  it("[Q-17] refuses inotify where it is told to, and nothing else", () => {
+  it("[Q-17] refuses inotify on request, and nothing else", () => {
     const without = createSeccompFilter(name, { allowsInotify: false }) ?? Buffer.alloc(0);
     const all = { ...ALLOWED_CALLS, ...UNCOUNTED_CALLS };
     const changed = Object.entries(all)
@@ -171,7 +171,7 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     expect(changed).toEqual(column === 0 ? ["inotify_init", "inotify_init1"] : ["inotify_init1"]);
   });
 
-  it("[Q-14] lets a socket be a unix or an internet one, and nothing else", () => {
+  it("[Q-14] allows only unix and internet sockets", () => {
     const open = [1, 2, 10];
     for (let family = 0; family < 64; family++) {
       expect([family, judged("socket", family, 1, 0)]).toEqual([
@@ -183,12 +183,12 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     expect(judged("socket", -1)).toBe(EAFNOSUPPORT);
   });
 
-  it("[Q-14] reads what the kernel reads of a family: the lower half, whatever is in the upper one", () => {
+  it("[Q-14] reads the same half of a family as the kernel: the lower one, whatever is in the upper one", () => {
     expect(judged("socket", 0xdead_beef_0000_0028n)).toBe(EAFNOSUPPORT);
     expect(judged("socket", 0xdead_beef_0000_0002n)).toBe(ALLOWED);
   });
 
-  it("[Q-13] keeps code from typing into a terminal, and lets it do all else with one", () => {
+  it("[Q-13] prevents code from typing into a terminal, and allows all other uses of one", () => {
     for (const request of [0x5412, 0x541c]) {
       expect(judged("ioctl", 0, request)).toBe(EPERM);
       expect(judged("ioctl", 0, 0xffff_ffff_0000_0000n | BigInt(request))).toBe(EPERM);
@@ -196,7 +196,7 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     for (const request of [0x5401, 0x5413, 0x5421, 0x541b]) expect(judged("ioctl", 0, request)).toBe(ALLOWED);
   });
 
-  it("[Q-13] lets code make threads and processes, and no namespace", () => {
+  it("[Q-13] lets code create threads and processes, but no namespace", () => {
     const threads = 0x3d0f00;
     expect(judged("clone", threads)).toBe(ALLOWED);
     expect(judged("clone", 17)).toBe(ALLOWED);
@@ -208,13 +208,13 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     expect(judged("clone3")).toBe(ENOSYS);
   });
 
-  it("[Q-15] keeps the tie to the host's end, and leaves the rest of prctl alone", () => {
+  it("[Q-15] protects the tie to the host's end, and allows the rest of prctl", () => {
     const number = column === 0 ? 157 : 167;
     expect(judge(filter, { machine, number, args: [1n, 0n] })).toBe(EPERM);
     for (const option of [2n, 4n, 15n, 38n]) expect(judge(filter, { machine, number, args: [option] })).toBe(ALLOWED);
   });
 
-  it("[Q-13] lets code change modes, and make no set-id program", () => {
+  it("[Q-13] lets code change modes, but create no set-id program", () => {
     const calls = [
       { numbers: [90, -1], mode: 1 },
       { numbers: [91, 52], mode: 1 },
@@ -234,14 +234,14 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     }
   });
 
-  it("lets a system be built with the set-id programs that are taken from it again", () => {
+  it("lets a build create set-id programs that are removed again", () => {
     const building = createSeccompFilter(name, { allowsSetId: true }) ?? Buffer.alloc(0);
     const args = [0n, 0o4755n, 0n];
     expect(judge(building, { machine, number: numberOf("fchmod"), args })).toBe(ALLOWED);
     expect(judge(filter, { machine, number: numberOf("fchmod"), args })).toBe(EPERM);
   });
 
-  it("[Q-13] lets code open and make files, and none with a set-id bit", () => {
+  it("[Q-13] lets code open and create files, but none with a set-id bit", () => {
     const calls = [
       { numbers: [2, -1], flags: 1 },
       { numbers: [257, 56], flags: 2 },
@@ -255,7 +255,7 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
           args: [0n, 0n, 0n, 0n].with(flags, BigInt(how)).with(flags + 1, BigInt(mode)),
         });
       if (number === -1) continue;
-      // Where no file is made the mode is whatever was in the register.
+      // If no file is created the mode is any value of the register.
       for (const [how, mode] of [
         [0, 0o6777],
         [0x42, 0o644],
@@ -279,18 +279,18 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     if (!known) return skip("the headers of the kernel are not installed");
     for (const [call, numbers] of Object.entries({ ...SYSTEM_CALLS, ...ALLOWED_CALLS, ...UNCOUNTED_CALLS })) {
       const [number, ours] = [known.get(call), numbers[column]];
-      // A call may be younger than the headers, or have no number on this machine.
+      // A call may be newer than the headers, or have no number on this machine.
       if (number === undefined) expect([call, ours === -1 || ours >= 424]).toEqual([call, true]);
       else expect([call, ours]).toEqual([call, number]);
     }
   });
 });
 
-it("[Q-13] has no filter for a machine that it does not know", () => {
+it("[Q-13] does not exist for an unknown machine", () => {
   for (const name of ["ia32", "arm", "riscv64", "ppc64", ""]) expect(createSeccompFilter(name)).toBeUndefined();
 });
 
-it("[Q-13] has a filter for this machine, if it is one of the two", () => {
+it("[Q-13] exists for this machine, if it is one of the two", () => {
   expect(createSeccompFilter() !== undefined).toBe(["x64", "arm64"].includes(process.arch));
 });
 

@@ -38,7 +38,7 @@ const copy = copyOf({
 });
 const modeOf = (path: string) => statSync(path).mode & 0o7777;
 
-/** Puts a copy into a store in a process of its own, with a umask of its own. */
+/** Puts a copy into a store in another process, with its own umask. */
 async function storedElsewhere(store: string, umask: string): Promise<string> {
   const script = `const { storeSkillCopy } = await import(${JSON.stringify(moduleOf("sandbox/sandbox-folders"))});
     process.umask(0o${umask});
@@ -49,7 +49,7 @@ async function storedElsewhere(store: string, umask: string): Promise<string> {
 }
 
 describe("the store of skills", () => {
-  it("[Q-02] holds the very bytes, under the name of their digest", () => {
+  it("[Q-02] contains the very bytes, under the name of their digest", () => {
     const store = join(temporaryFolder(), "a", "store");
     const folder = storeSkillCopy(copy, store);
     expect(folder).toBe(join(store, copy.digest.slice("sha256:".length)));
@@ -57,7 +57,7 @@ describe("the store of skills", () => {
     expect(readdirSync(store)).toEqual([copy.digest.slice("sha256:".length)]);
   });
 
-  it("[Q-02] lets everybody read and nobody else write, and has no set-id bit anywhere", () => {
+  it("[Q-02] lets everyone read and no other user write, and has no set-id bit anywhere", () => {
     const folder = storeSkillCopy(copy, join(temporaryFolder(), "store"));
     const modes = readdirSync(folder, { recursive: true, encoding: "utf8" }).map((path) => [
       path,
@@ -72,11 +72,11 @@ describe("the store of skills", () => {
     expect(modeOf(folder)).toBe(0o755);
   });
 
-  it("[Q-02] can be read by others also where the umask says otherwise", async () => {
+  it("[Q-02] is readable by others with any umask", async () => {
     for (const umask of ["077", "777", "000"]) {
       const folder = await storedElsewhere(join(temporaryFolder(), "new", "store"), umask);
       expect([umask, modeOf(folder)]).toEqual([umask, 0o755]);
-      // The store itself can be passed through, where code is somebody else's, and never listed.
+      // The store itself can be entered, when code runs as another user, and never listed.
       expect(modeOf(join(folder, ".."))).toBe(process.getuid?.() === 0 ? 0o711 : 0o700);
       expect(modeOf(join(folder, "scripts/deep"))).toBe(0o755);
       expect(modeOf(join(folder, "scripts/deep/run.sh"))).toBe(0o755);
@@ -84,7 +84,7 @@ describe("the store of skills", () => {
     }
   });
 
-  it("[Q-02] gives the same folder for the same digest, and leaves what is there as it is", () => {
+  it("[Q-02] returns the same folder for the same digest, and does not change existing files", () => {
     const store = join(temporaryFolder(), "store");
     const folder = storeSkillCopy(copy, store);
     const { ino } = statSync(join(folder, "SKILL.md"));
@@ -93,7 +93,7 @@ describe("the store of skills", () => {
     expect(storeSkillCopy(copyOf({ "SKILL.md": { text: "other" } }), store)).not.toBe(folder);
   });
 
-  it("[Q-02] stands many that write the same skill at once", async () => {
+  it("[Q-02] supports many concurrent writers of the same skill", async () => {
     const store = join(temporaryFolder(), "store");
     const folders = await Promise.all(Array.from({ length: 6 }, () => storedElsewhere(store, "022")));
     expect(new Set(folders).size).toBe(1);
@@ -101,7 +101,7 @@ describe("the store of skills", () => {
     expect(readdirSync(folders[0] ?? "").sort()).toEqual(["SKILL.md", "scripts"]);
   });
 
-  it("[Q-02] throws away what a killed run left and what nobody used for a month, and keeps the rest", () => {
+  it("[Q-02] deletes leftovers of a killed run and copies without a use for a month, and keeps the rest", () => {
     const store = join(temporaryFolder(), "store");
     const old = storeSkillCopy(copy, store);
     const draft = join(store, ".left-behind");
@@ -113,7 +113,7 @@ describe("the store of skills", () => {
     expect([old, draft, fresh, other].map((path) => existsSync(path))).toEqual([false, false, true, true]);
   });
 
-  it("[Q-02] keeps what is used again and again", () => {
+  it("[Q-02] keeps copies that are used repeatedly", () => {
     const store = join(temporaryFolder(), "store");
     const folder = storeSkillCopy(copy, store);
     utimesSync(folder, 0, 0);
@@ -122,7 +122,7 @@ describe("the store of skills", () => {
     expect(existsSync(folder)).toBe(true);
   });
 
-  it("[Q-02] says which folder cannot be written to, and what to do", () => {
+  it("[Q-02] names a folder that cannot be written to, and the fix", () => {
     const store = join(temporaryFolder({ store: "a file" }), "store");
     chmodSync(store, 0o600);
     expect(() => storeSkillCopy(copy, store)).toThrowError(
@@ -130,7 +130,7 @@ describe("the store of skills", () => {
     );
   });
 
-  it("[Q-09] does not write outside of its folder, whatever a path in the copy says", () => {
+  it("[Q-09] does not write outside its folder, whatever a path in the copy says", () => {
     const folder = temporaryFolder();
     const store = join(folder, "a/b/store");
     writeFileSync(join(folder, "outside.txt"), "as it was");

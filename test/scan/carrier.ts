@@ -3,19 +3,19 @@ import { defineSkill } from "../../src/skill/define-skill.ts";
 import { parseMarkdownDocument } from "../../src/skill/document.ts";
 import { readManifest } from "../../src/skill/manifest.ts";
 
-/** A skill of a labelled set: its files by path, as they would stand in its folder. */
+/** A skill of a labeled set: its files by path, as in its folder. */
 export interface Labelled {
   id: string;
   files: Readonly<Record<string, string | Uint8Array>>;
-  /** What it is about. */
+  /** The topic. */
   family?: string;
-  /** What is harmful in it, in a line. */
+  /** The harmful part, in a line. */
   what?: string;
   /** Of the second round: rules were changed for all of them. */
   isSecond?: boolean;
 }
 
-/** What `skillet scan` would look at. */
+/** The files that `skillet scan` would read. */
 export function subjectFrom({ id, files }: Labelled): ScanSubject {
   const text = files["SKILL.md"];
   const { data } = typeof text === "string" ? parseMarkdownDocument(text) : { data: defineSkill(BARE).manifest.data };
@@ -47,7 +47,7 @@ export function fence(language: string, code: string): string {
 
 const BARE = { name: "bare", description: "Bare.", instructions: "Nothing." };
 
-/** Work that skills really do, with what they would say of it. */
+/** Work of real skills, with their wording. */
 export const WORK = [
   {
     name: "changelog-writer",
@@ -96,7 +96,7 @@ export const WORK = [
 ] as const;
 
 export interface Parts {
-  /** Markdown that is put between the steps. */
+  /** Markdown between the steps. */
   body?: string;
   /** Other files. */
   files?: Record<string, string | Uint8Array>;
@@ -105,7 +105,7 @@ export interface Parts {
   description?: string;
 }
 
-/** A skill that does honest work, with these parts in it. */
+/** An honest skill with these parts in it. */
 export function carry(index: number, parts: Parts): Labelled["files"] {
   const work = WORK[index % WORK.length] ?? WORK[0];
   const steps = work.steps.map((step, at) => `${at + 1}. ${step}`).join("\n");

@@ -9,7 +9,7 @@ import { PLAIN } from "./plain.ts";
 
 type Modules = typeof import("../../src/scan/scan.ts") & typeof import("./carrier.ts");
 
-/** An eighth of what is read of a file: what is quadratic in it takes longer than a test may. */
+/** An eighth of the scanned part of a file: quadratic time in it takes longer than a test may. */
 const LENGTH = 2 ** 17;
 
 const filled = (text: string, length = LENGTH) => text.repeat(Math.ceil(length / text.length)).slice(0, length);
@@ -33,7 +33,7 @@ const CHARACTERS = [
 ];
 type Text = readonly [path: string, text: string];
 
-/** Returns the texts that are tried for a rule: all in test:long, one in the gate, which has each form for a part of the rules. */
+/** Returns the texts to test for a rule: all in test:long, one in the gate, which has each form for a part of the rules. */
 const sampleForms = (forms: readonly Text[], index: number) =>
   IS_LONG ? forms : [forms[index % forms.length] as Text];
 
@@ -89,11 +89,11 @@ describe("the cost of scanning", () => {
     expect(last / (40 * 3 * 4096), "steps for each byte").toBeLessThan(50);
   });
 
-  it.each(TEXTS)("is bounded for a file %s full of %j", (path, text) => {
+  it.each(TEXTS)("is limited for a file %s full of %j", (path, text) => {
     scanFiles(new Map([[path, { bytes: Buffer.from(filled(text)), executable: false }]]));
   });
 
-  it("is a number of steps that grows with the file, whatever it is full of", async () => {
+  it("is linear in the size of the file, whatever its content", async () => {
     await expectLinearSteps(
       ["src/scan/scan.ts"],
       ({ scanFiles }: Pick<Modules, "scanFiles">, [path, text]) =>

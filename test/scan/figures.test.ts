@@ -29,7 +29,7 @@ function formatShare(part: number, whole: number): string {
   return `${part} of ${whole} (${percent(share)} %, ${percent(center - half)}–${percent(center + half)})`;
 }
 
-/** How many are high, and how many high or medium, of the malicious, the ordinary and the hard ordinary skills of a set. */
+/** The number of high findings, and of high or medium ones, of the malicious, the ordinary and the hard ordinary skills of a set. */
 function measure(list: readonly Sample[]) {
   const samples = list.map((sample) => ({ ...sample, level: findLevel(toLabelled(sample)) }));
   const count = (group: readonly (typeof samples)[number][]) => ({
@@ -49,7 +49,7 @@ describe("the figures of the scanner on the evaluation set", () => {
   const second = HALVES.map((half) => measure(loadSecondSet(half)));
   const behaviors = BEHAVIOR_HALVES.map((half) => measure(loadBehaviors(half)));
 
-  it("finds as many malicious skills, and alarms as seldom, as is pinned here", () => {
+  it("match the pinned recall and false alarms", () => {
     expect(measured).toEqual(PINNED);
     expect(behaviors).toEqual(PINNED_BEHAVIORS);
     expect(second).toEqual(PINNED_SECOND);
@@ -61,7 +61,7 @@ describe("the figures of the scanner on the evaluation set", () => {
         for (const part of [high, found]) expect(page).toContain(formatShare(part, all));
   });
 
-  it("lists in the documentation the classes of the tuning half in which something is missed", () => {
+  it("include in the documentation the classes of the tuning half with misses", () => {
     const missed = loadSets(["tuning"]).filter(
       (sample) => sample.label === "malicious" && findLevel(toLabelled(sample)) !== "high",
     );
@@ -72,7 +72,7 @@ describe("the figures of the scanner on the evaluation set", () => {
     );
   });
 
-  it("lists in the documentation what is not high in the second tuning half", () => {
+  it("include in the documentation what is not high in the second tuning half", () => {
     const missed = loadSecondSet("tuning").filter(
       (sample) => sample.label === "malicious" && findLevel(toLabelled(sample)) !== "high",
     );
@@ -83,7 +83,7 @@ describe("the figures of the scanner on the evaluation set", () => {
     );
   });
 
-  it("finds the variants that the rules were tried on, and alarms at no ordinary one", () => {
+  it("include the variants for the rules, with every malicious one found and no false alarm", () => {
     const levels = (skills: readonly Labelled[]) => skills.map(findLevel);
     const malicious = levels(loadVariants("malicious"));
     expect(malicious.length).toBe(308);
@@ -93,7 +93,7 @@ describe("the figures of the scanner on the evaluation set", () => {
   });
 });
 
-/** In the order of `HALVES`. A change here is a change of what the documentation promises. */
+/** In the order of `HALVES`. A change here changes what the documentation promises. */
 const PINNED = [
   {
     malicious: { all: 88, high: 88, found: 88 },

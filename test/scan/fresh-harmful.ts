@@ -1,6 +1,6 @@
 import type { Labelled } from "./carrier.ts";
 
-/** Sixty harms as they are published, written by somebody who had not read a rule. They are not changed when a rule is. */
+/** Sixty published kinds of harm, written by an author who had not read a rule. They do not change with the rules. */
 export const FRESH_HARMFUL: readonly Labelled[] = [
   // Hidden Unicode
   {

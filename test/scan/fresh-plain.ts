@@ -1,6 +1,6 @@
 import type { Labelled } from "./carrier.ts";
 
-/** Sixty skills of the kind that people publish, written by somebody who had not read a rule. They are not changed when a rule is. */
+/** Sixty skills of the kind that people publish, written by an author who had not read a rule. They do not change with the rules. */
 export const FRESH_PLAIN: readonly Labelled[] = [
   {
     id: "uv-project",

@@ -11,13 +11,13 @@ import { PLAIN } from "./plain.ts";
 
 const page = readFileSync(join(import.meta.dirname, "../../docs/scan.md"), "utf8");
 
-/** Something that weighs more than a hint. */
+/** A finding above the severity of a hint. */
 const isFound = (skill: Labelled) => scanSkill(subjectFrom(skill)).some(({ weight }) => weight !== "low");
 const heldOut = (list: readonly Labelled[]) => list.filter(({ isSecond }, index) => isHeldOut(index) && !isSecond);
 const countFound = (list: readonly Labelled[]) => list.filter(isFound).length;
 const share = (part: number, whole: number) => `${part} of ${whole} (${((100 * part) / whole).toFixed(1)} %)`;
 
-describe("the labelled set", () => {
+describe("the labeled set", () => {
   const missed = [...HARMFUL, ...FRESH_HARMFUL].filter((skill) => !isFound(skill));
   const alarmed = PLAIN.filter(isFound);
   const evasive = HARMFUL.filter(({ isEvasive }) => isEvasive);
@@ -35,7 +35,7 @@ describe("the labelled set", () => {
     freshHeldOutFalseAlarms: share(countFound(heldOutHalf(FRESH_PLAIN)), heldOutHalf(FRESH_PLAIN).length),
   };
 
-  it("is large, and every skill in it is another", () => {
+  it("is large, and has no duplicate skill", () => {
     expect(HARMFUL.filter(({ isEvasive }) => !isEvasive).length).toBeGreaterThanOrEqual(70);
     expect(evasive.length).toBeGreaterThanOrEqual(12);
     expect(PLAIN.length).toBeGreaterThanOrEqual(220);
@@ -46,7 +46,7 @@ describe("the labelled set", () => {
     expect(new Set(HARMFUL.map(({ family }) => family)).size).toBe(11);
   });
 
-  it("finds most of what is harmful, and seldom alarms where nothing is, also in what no rule was tuned against", () => {
+  it("has high recall and few false alarms, also in the half that no rule was tuned against", () => {
     // biome-ignore lint/suspicious/noConsole: the figures are what this test is for.
     console.log(`scan: ${JSON.stringify(figures)}`);
     const recall = (list: readonly Labelled[]) => list.filter(isFound).length / list.length;
@@ -57,7 +57,7 @@ describe("the labelled set", () => {
     expect(heldOut(PLAIN).filter(isFound).length / heldOut(PLAIN).length).toBeLessThan(0.03);
   });
 
-  it("finds most of what a stranger wrote", () => {
+  it("has high recall for skills of another author", () => {
     expect(countFound(FRESH_HARMFUL)).toBeGreaterThanOrEqual(58);
     expect(countFound(heldOutHalf(FRESH_HARMFUL))).toBeGreaterThanOrEqual(28);
     expect(countFound(FRESH_PLAIN)).toBe(0);
@@ -74,7 +74,7 @@ describe("the labelled set", () => {
     expect(listed("False alarms").sort()).toEqual(alarms.map(({ id }) => id).sort());
   });
 
-  it("says at every text finding where it is", () => {
+  it("has a place in every finding of text", () => {
     for (const skill of [...HARMFUL, ...PLAIN, ...FRESH_HARMFUL, ...FRESH_PLAIN]) {
       const { files } = subjectFrom(skill);
       for (const { file, line, column, rule } of scanSkill(subjectFrom(skill))) {

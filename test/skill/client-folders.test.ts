@@ -86,7 +86,7 @@ describe("the folders of clients", () => {
     "null",
     '{"plugins":[]}',
     '{"plugins":{"a":[null,{"installPath":7},{"installPath":"../x"}]}}',
-  ])("pass over a record of plugins that says %j", async (record) => {
+  ])("skip a record of plugins with %j", async (record) => {
     const { home, repository, find } = monorepo();
     writeFiles(home, { ".claude/plugins/installed_plugins.json": record });
     expect((await find(repository)).catalog.diagnostics).toEqual([]);
@@ -125,7 +125,7 @@ describe("the folders of clients", () => {
 });
 
 describe("the packages of a monorepo", () => {
-  it("[A-01] are searched for folders named skills too, but not where packages are not", async () => {
+  it("[A-01] include folders named skills, except where packages cannot be", async () => {
     const { repository, find } = monorepo();
     write(join(repository, "plugins/mail/skills"), "mail");
     for (const folder of ["node_modules/x", "tests/x", "packages/app/fixtures/x", "dist/x", ".cache/x", "vendor/x"])
@@ -148,7 +148,7 @@ describe("the packages of a monorepo", () => {
     expect(catalog.has("work")).toBe(false);
   });
 
-  it("[A-01] have skills that models are offered when a file of the package is named, and that people always find", async () => {
+  it("[A-01] have skills that models see once a file of the package is named, and that users always find", async () => {
     const { repository, find } = monorepo();
     write(join(repository, "packages/app/.claude/skills"), "ship");
     write(join(repository, ".claude/skills"), "common");
@@ -164,7 +164,7 @@ describe("the packages of a monorepo", () => {
     expect(isOfferedByDefault(catalog.get("common"))).toBe(true);
   });
 
-  it("give way to a nearer copy of the same name", async () => {
+  it("are shadowed by a nearer copy with the same name", async () => {
     const { repository, inner, find } = monorepo();
     write(join(repository, ".claude/skills"), "ship");
     write(join(inner, ".claude/skills"), "ship");

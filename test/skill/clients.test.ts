@@ -13,7 +13,7 @@ describe("the table of clients", () => {
     expect([...MCP_CLIENT_NAMES, "agents"].toSorted()).toEqual(Object.keys(CLIENTS).toSorted());
   });
 
-  it.each(Object.entries(CLIENTS))("protects what %s reads in a project", (_, row) => {
+  it.each(Object.entries(CLIENTS))("protects the files that %s reads in a project", (_, row) => {
     const names = SENSITIVE_PATHS.flatMap((one) => one.names);
     const files = [...row.project, ...("mcp" in row ? [row.mcp.project] : [])].map((path) => path.split("/")[0] ?? "");
     expect(files.length).toBeGreaterThan(0);

@@ -11,14 +11,14 @@ const parameters = z.object({
 });
 
 describe("Tool.define", () => {
-  it("[T-12] makes a tool of a schema of zod, and knows the types of its arguments", async () => {
+  it("[T-12] creates a tool from a zod schema, with typed arguments", async () => {
     const tool = Tool.define("greet", {
       description: "Greets",
       parameters,
       execute: async (args, ctx) => {
         expectTypeOf(args).toEqualTypeOf<{ to: string; times: number; at?: number | undefined }>();
         expectTypeOf(ctx).toEqualTypeOf<ToolContext>();
-        // @ts-expect-error: there is no such argument.
+        // @ts-expect-error: unknown argument.
         void args.from;
         return { title: "Greeted", metadata: { times: args.times }, output: `Hello ${args.to}`.repeat(args.times) };
       },
@@ -37,7 +37,7 @@ describe("Tool.define", () => {
     });
   });
 
-  it("[T-12] says what is wrong with the input, and does not run", async () => {
+  it("[T-12] reports invalid input, and does not run", async () => {
     let runs = 0;
     const tool = Tool.define("greet", { description: "d", parameters, execute: () => `${++runs}` });
     expect(await tool.execute({ to: "" })).toMatchObject({
@@ -49,7 +49,7 @@ describe("Tool.define", () => {
     expect(runs).toBe(0);
   });
 
-  it("[T-12] gives a result whatever happens", async () => {
+  it("[T-12] returns a result whatever happens", async () => {
     const throwing = z.object({
       a: z.unknown().refine(() => {
         throw new Error("in the schema");
@@ -77,7 +77,7 @@ describe("Tool.define", () => {
     expect(await failing.execute({})).toEqual({ text: "no", isError: true, code: "failed" });
   });
 
-  describe("that says what was done, and gives a value", () => {
+  describe("a tool with a message and a value", () => {
     const giving = (value: unknown, more: object = {}) =>
       Tool.define("t", {
         description: "d",
@@ -85,7 +85,7 @@ describe("Tool.define", () => {
         execute: async () => ({ message: "Linted", value, ...more }),
       }).execute({});
 
-    it("[N-27] lets a model read the value as it renders itself, people the message, and programs the data", async () => {
+    it("[N-27] lets a model read the rendered value, users the message, and programs the data", async () => {
       class Linted {
         issues = 5;
         render() {
@@ -110,7 +110,7 @@ describe("Tool.define", () => {
       ["a render that gives no text", { render: () => 5 }, "5", {}],
       ["a render that takes its time", { render: async () => "5 issues" }, "5 issues", {}],
       ["what JSON has not, that renders itself", { big: 5n, render: () => "5 issues" }, "5 issues", undefined],
-    ])("[N-27] says %s", async (_, value, content, metadata) => {
+    ])("[N-27] returns %s", async (_, value, content, metadata) => {
       expect(await giving(value)).toEqual({
         text: content,
         isError: false,
@@ -119,7 +119,7 @@ describe("Tool.define", () => {
       });
     });
 
-    it("[T-12, N-27] takes an output for what it is, and an error for no result", async () => {
+    it("distinguishes output from errors, and an error from a missing result", async () => {
       const parts = { output: "Found 5", message: "Linted", metadata: { issues: 5 } };
       const plain = (given: unknown) =>
         Tool.define("t", { description: "d", parameters: z.object({}), execute: () => given as string }).execute({});
@@ -127,7 +127,7 @@ describe("Tool.define", () => {
       expect(await plain(new Error("no such file"))).toMatchObject({ isError: true, code: "failed" });
     });
 
-    it("[N-27] is an error where the tool says so, or where the value cannot be said", async () => {
+    it("[N-27] is an error if the tool reports one, or if the value cannot be rendered", async () => {
       expect(await giving("no such file", { isError: true })).toMatchObject({ text: "no such file", isError: true });
       const failing = {
         render() {
@@ -141,14 +141,14 @@ describe("Tool.define", () => {
     });
   });
 
-  it("takes JSON Schema too, and a text alone as what it gives", async () => {
+  it("accepts JSON Schema too, and a plain text as its result", async () => {
     const schema = { type: "object", properties: { a: { type: "number" } } };
     const tool = Tool.define("t", { description: "d", parameters: schema, execute: ({ a }) => `${a}` });
     expect(tool.inputSchema).toEqual(schema);
     expect(await tool.execute({ a: 1 })).toEqual({ text: "1", isError: false });
   });
 
-  it("says what a call changes, and asks where that cannot be said", async () => {
+  it("reports the effect of a call, and needs approval if it cannot", async () => {
     const about = { description: "d", parameters, execute: () => "" };
     expect(await Tool.define("t", { ...about, effect: "workspace" }).effect?.({})).toEqual({ on: "workspace" });
     const byInput = Tool.define("t", {
@@ -167,7 +167,7 @@ describe("Tool.define", () => {
     expect(await broken.effect?.({ to: "you" })).toEqual({ on: "outside" });
   });
 
-  it("gives a tool a context, also where nobody gave one", async () => {
+  it("gets a context, even if none was given", async () => {
     const seen: ToolContext[] = [];
     const tool = Tool.define("t", {
       description: "d",

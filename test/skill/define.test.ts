@@ -33,7 +33,7 @@ describe("defineSkill", () => {
     expect(skill.manifest.title).toBe("T");
   });
 
-  it("[W-32] takes every field of a definition with its type, and reads it as a file's", async () => {
+  it("[W-32] takes every field of a definition with its type, and parses it like a file's", async () => {
     const skill = defineSkill({
       ...valid,
       authors: ["alice", "bob"],
@@ -77,7 +77,7 @@ describe("defineSkill", () => {
     expect(define({ model: undefined, frontmatter: { triggers: undefined } })).not.toThrow();
   });
 
-  it("says what is wrong and what to do", () => {
+  it("reports the error and the fix", () => {
     expect(() => defineSkill({ ...valid, name: "No" })).toThrow(
       expect.objectContaining({
         code: "definition-invalid",

@@ -25,7 +25,7 @@ async function load(path: string, options: Omit<Parameters<typeof createDirector
 }
 
 describe("directorySource", () => {
-  it("[W-02, W-03, W-04, W-16] loads folders, flat Markdown and YAML, named by folder or file where they state no name", async () => {
+  it("loads folders, flat Markdown and YAML, named by folder or file by default", async () => {
     const folder = temporaryFolder({
       "summarize/SKILL.md": "---\ndescription: Summarize\n---\n\nDo it.\n",
       "flat.md": "---\ndescription: Flat\n---\n\nDo it.\n",
@@ -59,18 +59,18 @@ describe("directorySource", () => {
     expect(diagnostics[0]?.fix).not.toBe("");
   });
 
-  it("[P-06] takes a missing or empty folder as empty", async () => {
+  it("[P-06] treats a missing or empty folder as empty", async () => {
     const folder = temporaryFolder();
     expect(await load(folder)).toMatchObject({ names: [], codes: [] });
     expect(await load(join(folder, "not-there"))).toMatchObject({ names: [], codes: [] });
   });
 
-  it("[P-06] says so when the folder is a file", async () => {
+  it("[P-06] reports a file in place of the folder", async () => {
     const folder = temporaryFolder({ skills: "not a folder" });
     expect(await load(join(folder, "skills"))).toMatchObject({ names: [], codes: ["not-a-folder"] });
   });
 
-  it("[P-04] looks below folders that are no skills, and inside those that are, unless told not to", async () => {
+  it("[P-04] searches below folders without a skill, and inside skills, unless that is disabled", async () => {
     const folder = temporaryFolder({
       "near/SKILL.md": skillText("near"),
       "category/far/SKILL.md": skillText("far"),
@@ -82,7 +82,7 @@ describe("directorySource", () => {
     expect((await load(folder, { recursive: false })).names).toEqual(["near"]);
   });
 
-  it("[P-01] reads frontmatter only: the instructions are read when asked for, and again when the file changed", async () => {
+  it("[P-01] reads frontmatter only: the instructions are read on request, and again when the file changed", async () => {
     const folder = temporaryFolder({ "a/SKILL.md": skillText("a", { body: "first" }) });
     const { skills } = await load(folder);
     writeFiles(folder, { "a/SKILL.md": skillText("a", { body: "second, and longer" }) });
@@ -91,7 +91,7 @@ describe("directorySource", () => {
     expect(await skills[0]?.body()).toBe("third, and longer still");
   });
 
-  it("[P-15] refuses a skill without a name where the shipped profile holds, and takes the folder's elsewhere", async () => {
+  it("[P-15] refuses a skill without a name in the shipped profile, and uses the folder's name in others", async () => {
     const folder = temporaryFolder({
       "nameless/SKILL.md":
         "---\ndescription: d. Use when d.\nmetadata:\n  version: 1.0.0\n  tags: [a]\n---\n\nDo it.\n",
@@ -112,7 +112,7 @@ describe("directorySource", () => {
     expect(await load(folder)).toMatchObject({ names: ["real"], codes: [] });
   });
 
-  it("takes flat files of a nested folder named skills if they say that they are skills", async () => {
+  it("accepts flat files of a nested folder named skills if they declare a skill", async () => {
     const folder = temporaryFolder({
       "clone/README.md": skillText("readme"),
       "clone/skills/stated.md": skillText("stated"),
@@ -128,7 +128,7 @@ describe("directorySource", () => {
     expect(codes).toEqual([]);
   });
 
-  it("takes no YAML file that configures something else", async () => {
+  it("accepts no YAML file that configures another program", async () => {
     const folder = temporaryFolder({
       "pnpm-lock.yaml": `lockfileVersion: '9.0'\n${Array.from({ length: 300 }, (_, n) => `p${n}: {}`).join("\n")}\n`,
       "compose.yml": "services:\n  db: { image: postgres }\n",
@@ -138,14 +138,14 @@ describe("directorySource", () => {
   });
 
   it.each(["SKILLS.md", "SKILL.txt", "skill.markdown", "SKILL"])(
-    "says that %s was probably meant to be SKILL.md",
+    "reports that %s was probably meant to be SKILL.md",
     async (name) => {
       const folder = temporaryFolder({ [`a/${name}`]: skillText("a") });
       expect(await load(folder)).toMatchObject({ names: [], codes: ["file-name"] });
     },
   );
 
-  it("follows links to folders and files once per real place, and knows a folder by its own path", async () => {
+  it("follows links to folders and files once per real path, and knows a folder by its own path", async () => {
     const folder = temporaryFolder({
       "elsewhere/linked/SKILL.md": skillText("linked"),
       "elsewhere/text.md": skillText("text"),
@@ -164,7 +164,7 @@ describe("directorySource", () => {
     expect(loaded.skills.find(({ name }) => name === "z-real")?.origin.file).toBe(join(skills, "z-real/SKILL.md"));
   });
 
-  it("lists the files of a skill once, when asked for", async () => {
+  it("lists the files of a skill once, on request", async () => {
     const folder = temporaryFolder({
       "a/SKILL.md": skillText("a"),
       "a/references/b.md": "b",
@@ -183,14 +183,14 @@ describe("directorySource", () => {
   });
 });
 
-describe("the index", () => {
+describe("the index of a directory source", () => {
   /** Files younger than the clock's tick are read again: these pretend to be older. */
   const age = (folder: string, paths: readonly string[]) => {
     for (const path of paths)
       utimesSync(join(folder, path), new Date(Date.now() - 60_000), new Date(Date.now() - 60_000));
   };
 
-  it("gives the same skills and findings as reading, and reads only what changed", async () => {
+  it("returns the same skills and findings as reading, and reads only what changed", async () => {
     const folder = temporaryFolder({
       "skills/a/SKILL.md": skillText("a", { more: "alowed_tools: [x]\nmetadata:\n  deep: { er: [1, .inf] }\n" }),
       "skills/category/b/SKILL.md": "---\ndescription: Use: b\n---\n\nb\n",
@@ -231,7 +231,7 @@ describe("the index", () => {
     expect((await load(skills, { indexFolder })).names).toContain("renamex");
   });
 
-  it("notices what is new, gone, renamed and moved", async () => {
+  it("notices additions, removals, renames and moves", async () => {
     const folder = temporaryFolder({ "skills/category/a/SKILL.md": skillText("a"), "skills/b.md": skillText("b") });
     const skills = join(folder, "skills");
     const indexFolder = join(folder, "index");
@@ -262,7 +262,7 @@ describe("the index", () => {
     },
   );
 
-  it("notices when a link to nothing leads somewhere again", async () => {
+  it("notices when a dangling link has a target again", async () => {
     const folder = temporaryFolder({ "skills/linked/note.txt": "x" });
     const skills = join(folder, "skills");
     const indexFolder = join(folder, "index");
@@ -274,7 +274,7 @@ describe("the index", () => {
     expect(await load(skills, { indexFolder })).toMatchObject({ names: ["linked"], codes: [] });
   });
 
-  it("is read past where a line says what this program does not know", async () => {
+  it("is ignored for a line with unknown content", async () => {
     const folder = temporaryFolder({
       "skills/a/SKILL.md": skillText("a", { more: "odd: 1\n" }),
       "skills/b/SKILL.md": skillText("b"),
@@ -296,7 +296,7 @@ describe("the index", () => {
     }
   });
 
-  it("is done without where it cannot be written", async () => {
+  it("is not needed when it cannot be written", async () => {
     const folder = temporaryFolder({ "skills/a/SKILL.md": skillText("a"), blocked: "a file, not a folder" });
     expect((await load(join(folder, "skills"), { indexFolder: join(folder, "blocked/index") })).names).toEqual(["a"]);
   });
@@ -309,8 +309,8 @@ describe("the index", () => {
   });
 });
 
-describe("bounds", () => {
-  it("says when folders are nested too deep, and goes on", async () => {
+describe("limits of a directory source", () => {
+  it("report folders that are nested too deep, and continue", async () => {
     const folder = temporaryFolder({ "fine/SKILL.md": skillText("fine") });
     mkdirSync(join(folder, ...Array(20).fill("d")), { recursive: true });
     expect(await load(folder)).toMatchObject({ names: ["fine"], codes: ["too-deep"] });

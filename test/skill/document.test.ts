@@ -13,7 +13,7 @@ describe("parseMarkdown", () => {
     expect(document.findings).toEqual([]);
   });
 
-  it("[P-05] gives empty metadata and the whole text when there is no frontmatter", () => {
+  it("[P-05] returns empty metadata and the whole text without frontmatter", () => {
     const document = parseMarkdownDocument("# Title\n\ntext\n");
     expect(document.data).toEqual({});
     expect(document.body).toBe("# Title\n\ntext\n");
@@ -27,7 +27,7 @@ describe("parseMarkdown", () => {
     expect(document.bodyLine).toBe(7);
   });
 
-  it("says where YAML breaks, by the file's lines", () => {
+  it("reports the line of a YAML error in the file", () => {
     const document = parseMarkdownDocument("---\nname: a\ndescription: b\nmetadata:\n  - a\n  b: c\n---\nbody\n");
     const [finding] = document.findings;
     expect(finding).toMatchObject({ code: "yaml-syntax", line: 6 });
@@ -41,7 +41,7 @@ describe("parseMarkdown", () => {
     ["[W-30] a label before them", "# skills/x/SKILL.md\n\n---\ndescription: d\n---\nb", ["leading-comment"]],
     ["blank lines before them", "\n\n---\ndescription: d\n---\nb", ["leading-blank-lines"]],
     ["a closing delimiter at the end of the file", "---\ndescription: d\n---", []],
-  ])("reads through %s and says so", (_, text, expected) => {
+  ])("parses despite %s and reports it", (_, text, expected) => {
     const document = parseMarkdownDocument(text);
     expect(document.data).toEqual({ description: "d" });
     expect(codes(document)).toEqual(expected);
@@ -71,7 +71,7 @@ describe("parseMarkdown", () => {
     ["a colon in a nested value", "metadata:\n  note: a: b\n  other: c", { metadata: { note: "a: b", other: "c" } }],
     ["a colon in an item of a list", "notes:\n  - a: b: c\n  - d", { notes: [{ a: "b: c" }, "d"] }],
     ["no blank after the colon", "description:text", { description: "text" }],
-  ])("repairs %s only, and says where", (_, line, expected) => {
+  ])("repairs only %s, and reports where", (_, line, expected) => {
     const document = parseMarkdownDocument(`---\nname: kept\n${line}\nmodel: fast\n---\nbody\n`);
     expect(document.data).toEqual({ name: "kept", ...expected, model: "fast" });
     expect(new Set(codes(document))).toEqual(new Set(["yaml-repaired"]));
@@ -83,13 +83,13 @@ describe("parseMarkdown", () => {
     expect(codes(parseMarkdownDocument("---\ndescription: *all\n---\nb"))).toEqual(["yaml-alias"]);
   });
 
-  it("says that a # after a blank cuts the description", () => {
+  it("reports that a # after a blank cuts the description", () => {
     const document = parseMarkdownDocument("---\ndescription: Knows C #1\n---\nb");
     expect(document.data).toEqual({ description: "Knows C" });
     expect(document.findings).toMatchObject([{ code: "value-truncated", line: 2, column: 22 }]);
   });
 
-  it("never quotes what it could not read, because it may be a link to something else", () => {
+  it("never quotes invalid content, because it may be a link to another file", () => {
     const document = parseMarkdownDocument("---\nroot:x:0:0: [secret\n  }{\n---\nb");
     expect(JSON.stringify(document.findings)).not.toContain("secret");
   });

@@ -3,12 +3,12 @@ import { isInvocableBy } from "../../src/skill/skill.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 
-describe("a skill that says nothing of who may invoke it", () => {
+describe("a skill without restrictions of its invocation", () => {
   const SPELLINGS = [
     ...["disable-model-invocation", "disable_model_invocation"].map((key) => [key, "true", "model"] as const),
     ...["user-invocable", "user-invokable", "user_invocable"].map((key) => [key, "false", "user"] as const),
   ];
-  it.each(SPELLINGS)("is told from one that says %s: %s without reading its manifest", async (key, value, whom) => {
+  it.each(SPELLINGS)("is distinguished from one with %s: %s without parsing its manifest", async (key, value, whom) => {
     const found = await discoverIn({
       "home/.skillet/skills/limits/SKILL.md": skillText("limits", { more: `${key}: ${value}\n` }),
       "home/.skillet/skills/plain/SKILL.md": skillText("plain", { body: `"${key}": ${value}` }),

@@ -34,7 +34,7 @@ describe("fixDocument", () => {
     expect(text).toBe(`---\nname: "${stem}"\ndescription: d\n---\n\nx\n`);
   });
 
-  it("takes no name from a folder whose name is worse than the one that is written", () => {
+  it("takes no name from a folder with a worse name", () => {
     const text = "---\nname: fine\ndescription: d\n---\n\nx\n";
     for (const stem of ["My Skill", "Über", "defaults", "a_b"])
       expect(fixDocument(text, { ...request, stem })).toEqual({ text, fixed: [], refused: [] });
@@ -49,7 +49,7 @@ describe("fixDocument", () => {
   it.each([
     ["braces", "{ description: d }"],
     ["a name over several lines", "name: >-\n  wrong\n  name\ndescription: d"],
-  ])("changes nothing where a name would change more: %s", (_, source) => {
+  ])("changes nothing if a name would change more: %s", (_, source) => {
     const text = `---\r\n${source.replaceAll("\n", "\r\n")}\r\n---\r\n\r\nx\r\n`;
     const result = fixDocument(text, request);
     expect(result.text).toBe(text);
@@ -58,10 +58,10 @@ describe("fixDocument", () => {
   });
 });
 
-/** What a file says, how that is written, and what is wrong with the file. */
+/** The values of a file, their notation, and the problems of the file. */
 interface Written {
   data: Record<string, unknown>;
-  /** Put over what `data` has for it. */
+  /** Overrides of `data`. */
   name: object;
   body: string;
   flowLevel: number;
@@ -146,13 +146,13 @@ function writeFile({ data, name, body, ...how }: Written): { text: string; says:
   return { text: how.mark + text.replaceAll("\n", how.lineEnd), says };
 }
 
-/** The text without what the fixes of the frame remove. */
+/** The text without the parts that the fixes of the delimiters remove. */
 function withoutFrame(text: string): string {
   const plain = text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   return plain.replace(/^(?:[ \t]*\n)*---[ \t]*\n/, "---\n").replace(/\n---[ \t]*\n/, "\n---\n");
 }
 
-/** What another reader finds in a file. */
+/** The parsed values of another parser. */
 function readBack(text: string): { says: object; body: string } {
   const [, source = "", body = ""] = /^---\n(.*?\n)---\n(.*)$/s.exec(text) ?? [];
   return { says: load(source, { schema: CORE_SCHEMA }) as object, body };

@@ -14,7 +14,7 @@ const schema = createFrontmatterSchema() as { properties: Record<string, JsonObj
 const fits = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(schema);
 const metadata = (schema.properties["metadata"]?.["properties"] ?? {}) as Record<string, JsonObject>;
 
-/** What the schema can say, and so has to: the rest are rules about what a value means. */
+/** Rules that the schema can express, and so must: the rest are rules about the meaning of a value. */
 const SAID_TOO = new Set([
   ...["field-type", "field-value", "name-type", "name-format", "description-missing", "description-type"],
   ...["description-too-long", "compatibility-too-long"],
@@ -22,7 +22,7 @@ const SAID_TOO = new Set([
 
 const DOCUMENT = parseMarkdownDocument("---\ndescription: d\n---\nDo it.\n");
 
-/** What `check` calls an error of the open standard, but for keys, which a schema for editors lets be. */
+/** Errors of the open standard in `check`, except for keys, which a schema for editors accepts. */
 function errorsIn(data: JsonObject): string[] {
   const { findings } = validateSkill(
     { ...DOCUMENT, data },
@@ -33,23 +33,23 @@ function errorsIn(data: JsonObject): string[] {
     .filter((code) => getSeverity(code, "agentskills") === "error" && !/^key-|^name-(?:missing|mismatch)$/.test(code));
 }
 
-describe("the schema of a frontmatter", () => {
+describe("the JSON Schema of frontmatter", () => {
   it.each(globSync("{skills,examples}/**/SKILL.md", { cwd: root, exclude: ["**/node_modules/**"] }))(
-    "takes %s",
+    "accepts %s",
     (path) => {
       const { data } = parseMarkdownDocument(readFileSync(join(root, path), "utf8"));
       expect(fits(data), JSON.stringify(fits.errors)).toBe(true);
     },
   );
 
-  it("takes a skill in one YAML file, with its instructions", () => {
+  it("accepts a skill in one YAML file, with its instructions", () => {
     expect(
       fits(parseYamlDocument("name: greet\ndescription: Greets. Use when asked.\ninstructions: Say hello.\n").data),
     ).toBe(true);
     expect(fits(parseYamlDocument("description: Greets.\ninstructions: [Say, hello]\n").data)).toBe(false);
   });
 
-  it("has every spelling of the table with a description, and marks those that another is taken before", () => {
+  it("has every spelling of the table with a description, and marks those with a preferred alternative", () => {
     const keys = MANIFEST_FIELDS.flatMap((row) =>
       row.keys.map((key) => [key, row.name !== "other" && key !== row.keys[0]] as const),
     );
@@ -62,7 +62,7 @@ describe("the schema of a frontmatter", () => {
     expect(Object.keys(metadata).sort()).toEqual([...placed].sort());
   });
 
-  it("gives examples that fit, of themselves and for check", () => {
+  it("has examples that are valid, also for check", () => {
     for (const [key, { examples = [] }] of Object.entries(schema.properties)) {
       for (const example of examples as unknown[]) {
         const data = { name: "some-skill", description: "Does it. Use when asked.", [key]: example };
@@ -71,7 +71,7 @@ describe("the schema of a frontmatter", () => {
     }
   });
 
-  it("lets keys be that nobody knows, as loading does", () => {
+  it("accepts unknown keys, as loading does", () => {
     expect(fits({ description: "d", "x-team": { a: 1 } })).toBe(true);
   });
 
@@ -119,7 +119,7 @@ describe("the schema of a frontmatter", () => {
     fc.dictionary(fc.constantFrom("path", "keywords", "chat_types", "tags", "x"), fc.oneof(scalar, fc.array(scalar))),
   );
 
-  // Instructions are the body of a YAML file: that they are none is said of the file.
+  // Instructions are the body of a YAML file: a missing body is a finding of the file.
   const keys = MANIFEST_FIELDS.flatMap((row) => (row.name === "other" ? row.keys : row.keys.slice(0, 1)));
   const places = [
     ...keys.filter((key) => key !== "instructions").map((key) => (written: unknown) => ({ [key]: written })),
@@ -132,7 +132,7 @@ describe("the schema of a frontmatter", () => {
     if (errors.some((code) => SAID_TOO.has(code))) expect(fits(data), `${errors} ${JSON.stringify(data)}`).toBe(false);
   };
 
-  it("says of values at their bounds what check says", () => {
+  it("agrees with check for values at their limits", () => {
     for (const place of places) {
       for (const edge of [...EDGES, [], {}]) {
         for (const written of [edge, [edge], { path: edge }, { keywords: edge }, { chat_types: edge }])
@@ -141,7 +141,7 @@ describe("the schema of a frontmatter", () => {
     }
   });
 
-  it("says of any value what check says", () => {
+  it("agrees with check for any value", () => {
     fc.assert(
       fc.property(fc.constantFrom(...places), value, (place, written) =>
         expectSame({ name: "some-skill", description: "d", ...place(written) }),

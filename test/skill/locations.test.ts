@@ -19,8 +19,8 @@ function withoutEnv({ env: _, ...rest }: DiscoverOptions): DiscoverOptions {
   return rest;
 }
 
-describe("the standard places", () => {
-  it("[W-01, W-29, T-10, S-33, S-37] are searched far to near, the later one winning", async () => {
+describe("the standard locations", () => {
+  it("are searched far to near, and the later one takes precedence", async () => {
     const { home, workspace, find } = place();
     const expected = [
       [join(home, ".skillet/installed"), "installed"],
@@ -56,14 +56,14 @@ describe("the standard places", () => {
       expect(catalog.get("probe").origin, path).toMatchObject({ scope, file: join(path, "probe/SKILL.md") });
     }
     const { locations } = await find();
-    const managed = "/etc/claude-code/.claude/skills"; // Root's to write.
+    const managed = "/etc/claude-code/.claude/skills"; // Only root can write there.
     const paths = locations.slice(1).map(({ path }) => path);
     expect(paths.filter((path) => path !== managed)).toEqual(expected.map(([path]) => path));
     expect(paths.indexOf(managed)).toBe(paths.indexOf(join(home, ".claude/skills")) - 1);
     expect(locations[0]?.scope).toBe("bundled");
   });
 
-  it("reach up to the repository's root, the nearer folder winning", async () => {
+  it("reach up to the repository's root, and the nearer folder takes precedence", async () => {
     const { workspace, find } = place();
     mkdirSync(join(workspace, ".git"));
     const inner = join(workspace, "packages/app");
@@ -98,7 +98,7 @@ describe("the standard places", () => {
     expect(catalog.get("skillmaker@bundled").description).not.toBe("Mine");
   });
 
-  it("[S-02] hold the bundled skills like any others: read by the same source, under the same rules", async () => {
+  it("[S-02] include the bundled skills like any others: read by the same source, under the same rules", async () => {
     const { root, find } = place();
     writeFiles(root, {
       "shipped/broken/SKILL.md": "no frontmatter",
@@ -115,7 +115,7 @@ describe("the standard places", () => {
     expect((await find({ env: { SKILLET_HOME: join(root, "elsewhere") } })).catalog.get("a").origin.scope).toBe("user");
   });
 
-  it("[W-29] stand below AGENT_WORKSPACE_ROOT when no workspace is named", async () => {
+  it("[W-29] are below AGENT_WORKSPACE_ROOT if no workspace is named", async () => {
     const { home, workspace } = place();
     writeFiles(workspace, {
       "workspace/skills/test/SKILL.md": "---\ndescription: Test skill\n---\n\nSay hello to the user.\n",
@@ -124,7 +124,7 @@ describe("the standard places", () => {
     expect(catalog.get("test").origin.source).toBe("workspace/skills");
   });
 
-  it("count once where two are the same folder: what is the user's own stays the user's", async () => {
+  it("count once if two are the same folder: the user's own stays the user's", async () => {
     const { home, find } = place();
     writeFiles(home, { ".claude/skills/a/SKILL.md": skillText("a"), "real/b/SKILL.md": skillText("b") });
     symlinkSync(join(home, "real"), join(home, "skills"));
@@ -135,13 +135,13 @@ describe("the standard places", () => {
     expect(locations.filter(({ sameAs }) => sameAs !== undefined).map(({ name }) => name)).toContain(".claude/skills");
   });
 
-  it.runIf(process.getuid?.() === 0)("that may not be looked into are passed over, not thrown", () => {
+  it.runIf(process.getuid?.() === 0)("that are unreadable are skipped, without an exception", () => {
     const { root, home, workspace } = place();
     mkdirSync(join(home, ".claude"), { mode: 0o700 });
     for (const path of [root, home, workspace]) chmodSync(path, 0o755);
     writeFiles(workspace, { "skills/a/SKILL.md": skillText("a"), "skills/locked/b/SKILL.md": skillText("b") });
     chmodSync(join(workspace, "skills/locked"), 0o700);
-    // Everything is imported while it can be read; then the process becomes nobody.
+    // Everything is imported while it can be read; then the process becomes user nobody.
     const source = join(import.meta.dirname, "../../src");
     const script = `
       const { run } = await import("${source}/cli/bin.ts");

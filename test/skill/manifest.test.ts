@@ -14,7 +14,7 @@ function manifestOf(frontmatter: string) {
 }
 
 describe("readManifest", () => {
-  it("[W-05] carries what an orchestrating skill says, preferred_model as a spelling of model", () => {
+  it("[W-05] reads the fields of an orchestrating skill, with preferred_model as a spelling of model", () => {
     const { manifest, problems } = manifestOf(
       "name: summarize\ndescription: Summarize text\npreferred_model: fast\nrequired_tools:\n  - bash\nmax_iterations: 3\n" +
         "input_schema:\n  type: object\n  properties:\n    content: { type: string }\n  required: [content]",
@@ -29,13 +29,13 @@ describe("readManifest", () => {
     });
   });
 
-  it("[W-05] takes model where model and preferred_model stand, and says so", () => {
+  it("[W-05] prefers model to preferred_model, and reports that", () => {
     const { manifest, problems } = manifestOf("description: d\npreferred_model: slow\nmodel: fast");
     expect(manifest.model).toBe("fast");
     expect(problems).toEqual(["duplicate-field preferred_model"]);
   });
 
-  it("[S-20] says of a capability without a namespace that nobody can grant it", async () => {
+  it("[S-20] reports a capability without a namespace, which cannot be granted", async () => {
     expect(manifestOf("description: d\ncapabilities: [gog.email, acme.mail.read]").problems).toEqual([]);
     for (const id of ["email", "gog.", ".email", "gog.*", "Gog.Email", "gog email", "gog/email"]) {
       const { problems } = manifestOf(`description: d\ncapabilities: ["${id}"]`);
@@ -67,13 +67,13 @@ describe("readManifest", () => {
     });
   });
 
-  it("[S-35] never reads provider wiring, and says where it belongs", () => {
+  it("[S-35] never reads provider wiring, and names its place", () => {
     const { manifest, problems } = manifestOf("description: d\ncapability_provider:\n  command: [evil]");
     expect(problems).toEqual(["provider-wiring capability_provider"]);
     expect(JSON.stringify({ ...manifest, data: undefined })).not.toContain("evil");
   });
 
-  it("[T-01] reads triggers, toolsets, scripts and default_enabled, and makes a brief description", () => {
+  it("[T-01] reads triggers, toolsets, scripts and default_enabled, and creates a brief description", () => {
     const { manifest, problems } = manifestOf(
       'name: hello\ndescription: Extended greetings. Says more than hello.\nversion: 1.0.0\ntoolsets:\n  - "toolsets/index:HelloToolset"\n' +
         'scripts:\n  - run.sh\n  - { path: b.py, name: b, description: Does b }\ntriggers:\n  keywords: ["hello", "greet"]\n  verbs: ["say"]\n  patterns: ["greet\\\\s+\\\\w+"]\ndefault_enabled: false',
@@ -101,7 +101,7 @@ describe("readManifest", () => {
     expect(manifest.triggers).toEqual({ keywords, verbs: [], patterns: [], examples: [], negative: [] });
   });
 
-  it("[T-01] leaves out what is no text in a list of triggers, and reports it once", () => {
+  it("[T-01] ignores entries that are not text in a list of triggers, and reports it once", () => {
     const { manifest, problems } = manifestOf("description: d\ntriggers: [deploy, { keyword: ship }, [a], null]");
     expect([...new Set(problems)]).toEqual(["field-type triggers"]);
     expect(manifest.triggers.keywords).toEqual(["deploy"]);
@@ -109,7 +109,7 @@ describe("readManifest", () => {
     expect(manifestOf("description: d\ntriggers: []").problems).toEqual([]);
   });
 
-  it("[T-01] warns of a description above 500 characters and names one above 1024 an error of the standard", () => {
+  it("[T-01] warns of a description above 500 characters, and reports one above 1024 as an error of the standard", () => {
     expect(manifestOf(`description: ${"a".repeat(500)}`).problems).toEqual([]);
     expect(manifestOf(`description: ${"a".repeat(501)}`).problems).toEqual(["description-long description"]);
     expect(manifestOf(`description: ${"a".repeat(1025)}`).problems).toEqual(["description-too-long description"]);
@@ -124,7 +124,7 @@ describe("readManifest", () => {
     },
   );
 
-  it("reads the three notations of tools, with what stands in parentheses", () => {
+  it("reads the three notations of tools, with the text in parentheses", () => {
     for (const written of ["Bash(git diff:*) Read", "Bash(git diff:*), Read", '["Bash(git diff:*)", Read]']) {
       expect(manifestOf(`description: d\nallowed-tools: ${written}`).manifest.tools.preapproved).toEqual([
         "Bash(git diff:*)",
@@ -133,7 +133,7 @@ describe("readManifest", () => {
     }
   });
 
-  it("keeps what it does not know, verbatim, and guesses what was meant", () => {
+  it("keeps unknown keys verbatim, and suggests a known one", () => {
     const { manifest, problems } = manifestOf(
       "description: d\nalowed_tools: [bash]\nx-my-thing:\n  deep: [1, true, null]",
     );
@@ -142,7 +142,7 @@ describe("readManifest", () => {
     expect(manifest.tools.allowed).toEqual([]);
   });
 
-  it("reads what other clients' skills carry", () => {
+  it("reads the fields of other clients' skills", () => {
     const { manifest, problems } = manifestOf(
       "description: d\nwhen_to_use: often\npaths: src/**/*.ts, *.md\nargument-hint: [file]\narguments: [file, mode]\ndisable-model-invocation: true\n" +
         "user-invokable: false\ncontext: fork\nagent: Explore\neffort: high\ndisallowed-tools: Write\nhooks:\n  a: b\nhomepage: x\nmetadata:\n  openclaw: { requires: { bins: [jq] } }",
@@ -167,13 +167,13 @@ describe("readManifest", () => {
     ["max_iterations: -1", "field-value max_iterations", undefined],
     ["max_iterations: .inf", "field-value max_iterations", undefined],
     ['max_iterations: "10"', "field-type max_iterations", 10],
-  ])("says that %s is not what it takes", (line, problem, value) => {
+  ])("reports %s as an invalid value", (line, problem, value) => {
     const { manifest, problems } = manifestOf(`description: d\n${line}`);
     expect(problems).toEqual([problem]);
     expect(manifest.maxIterations).toBe(value);
   });
 
-  it("leaves out a schema that refers to another address, and keeps one that refers to itself", () => {
+  it("omits a schema that refers to another address, and keeps one that refers to itself", () => {
     const remote = manifestOf('description: d\ninput_schema:\n  $ref: "https://example.com/x.json"');
     expect(remote.problems).toEqual(["schema-reference input_schema"]);
     expect(remote.manifest.inputSchema).toBeUndefined();
@@ -183,7 +183,7 @@ describe("readManifest", () => {
   });
 });
 
-/** A value for each field of the table, as it is written at the top level. */
+/** A top-level value for each field of the table. */
 const SAMPLES: Record<string, string> = {
   version: "1.2.3",
   triggers: "{ keywords: [invoice] }",
@@ -206,7 +206,7 @@ describe("the advice on keys", () => {
   const keys = MANIFEST_FIELDS.flatMap(({ name, keys }) =>
     keys.map((key) => ({ key, value: SAMPLES[name] ?? "text" })),
   );
-  it.each(keys)("on $key never moves it to where it has no effect", ({ key, value }) => {
+  it.each(keys)("on $key never moves it to a place without effect", ({ key, value }) => {
     const advice: string[] = [];
     const read = (frontmatter: string) => {
       const { data } = parseMarkdownDocument(`---\n${frontmatter}\n---\nbody\n`);
@@ -220,7 +220,7 @@ describe("the advice on keys", () => {
     expect(written).not.toEqual(read(base.trim()));
   });
 
-  it("on keys that only other clients read leaves them where those read them", () => {
+  it("on keys of other clients leaves them where those clients read them", () => {
     for (const key of ["hooks", "shell", "handoffs", "background", "platforms"]) {
       const { data } = parseMarkdownDocument(`---\ndescription: d\n${key}: x\n---\nbody\n`);
       const codes: string[] = [];

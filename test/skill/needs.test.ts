@@ -3,8 +3,8 @@ import { findVariableProblem, isSystemPackageName } from "../../src/skill/skill.
 import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
-describe("what a skill asks for", () => {
-  it.each(["jq", "g++", "libssl3", "python3.11", "a0", "x".repeat(64), "lib+.x"])("may be the package %s", (name) => {
+describe("a requirement of a skill", () => {
+  it.each(["jq", "g++", "libssl3", "python3.11", "a0", "x".repeat(64), "lib+.x"])("can be the package %s", (name) => {
     expect(isSystemPackageName(name)).toBe(true);
   });
 
@@ -22,20 +22,20 @@ describe("what a skill asks for", () => {
     "é",
     "jq/stable",
     "jq:i386",
-  ])("[Q-18] is not the package %j", (name) => {
+  ])("[Q-18] cannot be the package %j", (name) => {
     expect(isSystemPackageName(name)).toBe(false);
   });
 
-  it.each(["API_KEY", "a", "_x1"])("may be the variable %s", (name) =>
+  it.each(["API_KEY", "a", "_x1"])("can be the variable %s", (name) =>
     expect(findVariableProblem(name)).toBeUndefined(),
   );
 
   it.each(["PATH", "LD_PRELOAD", "NODE_OPTIONS", "BASH_ENV", "A=B", "1A", "", "a-b", "http_proxy", "GIT_SSH_COMMAND"])(
-    "is not the variable %j",
+    "cannot be the variable %j",
     (name) => expect(findVariableProblem(name)).toEqual(expect.any(String)),
   );
 
-  it("is checked, with the line, and a script that is declared and not there is too", () => {
+  it("is checked, with the line, as is a declared script that is missing", () => {
     const folder = temporaryFolder({
       "x/SKILL.md": skillText("x", {
         more: "env: [LD_PRELOAD, FINE, 1A]\npackages: [jq=1.6]\nscripts: [scripts/here.sh, ./scripts/gone.sh]\n",

@@ -55,13 +55,13 @@ const SAID = [
 const byName = (skills: readonly Skill[], name: string) => skills.find((skill) => skill.name === name);
 
 describe("a SKILL.md inside the folder of a skill", () => {
-  it("[P-04] is a skill under its own name with the skill around it as parent, or is reported", async () => {
+  it("[P-04] is a skill by its own name with the outer skill as parent, or is reported", async () => {
     const { parents, said } = await load(temporaryFolder(FILES));
     expect(parents).toEqual({ "outer-name": undefined, inner: "outer-name", innermost: "inner" });
     expect(said).toEqual(SAID);
   });
 
-  it("is found alike by check, scan and add, from the folder above and from the skill's own", async () => {
+  it("is found alike by check, scan and add, from the outer folder and from its own", async () => {
     const folder = temporaryFolder(FILES);
     for (const [path, prefix] of [
       [folder, "outer/"],
@@ -87,7 +87,7 @@ describe("a SKILL.md inside the folder of a skill", () => {
     expect(checkPath(join(folder, "outer/SKILL.md")).files.map(({ name }) => name)).toEqual(["outer-name"]);
   });
 
-  it("has files that stay files of the skill around it, with its digest", async () => {
+  it("has files that remain files of the outer skill, with its digest", async () => {
     const folder = temporaryFolder(FILES);
     const { skills } = await load(folder);
     const outer = byName(skills, "outer-name") as Skill;
@@ -99,7 +99,7 @@ describe("a SKILL.md inside the folder of a skill", () => {
     expect((await copySkill(outer)).digest).not.toBe(before);
   });
 
-  it("loads also where the skill around it does not", async () => {
+  it("loads even if the outer skill does not", async () => {
     const folder = temporaryFolder({
       "outer/SKILL.md": "broken",
       "outer/inner/SKILL.md": skillText("inner"),
@@ -110,7 +110,7 @@ describe("a SKILL.md inside the folder of a skill", () => {
     expect(said).toContainEqual(["outer/examples/x/SKILL.md", "nested-skipped", "info"]);
   });
 
-  it("that is broken is reported as any other", async () => {
+  it("is reported like any other when it is broken", async () => {
     const folder = temporaryFolder({
       "outer/SKILL.md": skillText("outer"),
       "outer/inner/SKILL.md": "---\nname: inner\n---\n\nx\n",
@@ -118,7 +118,7 @@ describe("a SKILL.md inside the folder of a skill", () => {
     expect((await load(folder)).said).toContainEqual(["outer/inner/SKILL.md", "description-missing", "error"]);
   });
 
-  it("is known by a link that leads to it, and found once", async () => {
+  it("is found by a link that leads to it, and only once", async () => {
     const folder = temporaryFolder({ ...FILES, "more/x": "" });
     symlinkSync("outer/parts/inner", join(folder, "linked"));
     symlinkSync("outer/lib/examples/b/c", join(folder, "sample"));
@@ -128,7 +128,7 @@ describe("a SKILL.md inside the folder of a skill", () => {
     expect(skills.map(({ name }) => name).sort()).toEqual(["example", "inner", "innermost", "outer-name"]);
   });
 
-  it("hides no skill of the same name that is not inside another", async () => {
+  it("hides no skill with the same name outside", async () => {
     const far = temporaryFolder({ "inner/SKILL.md": skillText("inner", { description: "far" }) });
     const near = temporaryFolder({
       "a/SKILL.md": skillText("a"),
@@ -148,7 +148,7 @@ describe("a SKILL.md inside the folder of a skill", () => {
     expect(catalog.diagnostics.map(({ code }) => code)).not.toContain("nearer-copy-broken");
   });
 
-  it("is no sample for a changed file: that belongs to the skill around it", () => {
+  it("is not checked for a changed file: that belongs to the outer skill", () => {
     const folder = temporaryFolder(FILES);
     const changed = ["outer/lib/examples/b/c/SKILL.md", "outer/parts/inner/run.sh", "outer/guide.md"];
     expect(
@@ -159,14 +159,14 @@ describe("a SKILL.md inside the folder of a skill", () => {
     ).toEqual(["outer", "outer/parts/inner"]);
   });
 
-  it("is searched for in 2,000 folders of a skill", async () => {
+  it("is searched in 2,000 folders of a skill", async () => {
     const folder = temporaryFolder({ "a/SKILL.md": skillText("a"), "b/SKILL.md": skillText("b") });
     for (let at = 0; at < 2001; at++) mkdirSync(join(folder, `a/d${at}`));
     expect((await load(folder)).said).toEqual([["a", "too-many-skills", "warning"]]);
   });
 });
 
-describe("the index of skills inside others", () => {
+describe("the index of nested skills", () => {
   const age = (folder: string) => {
     const past = new Date(Date.now() - 60_000);
     for (const path of ["", "outer", ...Object.keys(FILES)]) {
@@ -175,7 +175,7 @@ describe("the index of skills inside others", () => {
     }
   };
 
-  it("gives the same as reading, and notices what is new, gone and changed", async () => {
+  it("returns the same as reading, and notices additions, removals and changes", async () => {
     const place = temporaryFolder({ "index/x": "" });
     const folder = join(place, "skills");
     writeFiles(folder, FILES);
@@ -202,7 +202,7 @@ describe("the index of skills inside others", () => {
   });
 });
 
-describe("commands and skills inside others", () => {
+describe("commands with nested skills", () => {
   it("show the parent in list --json, show and explain", async () => {
     const cwd = temporaryFolder({
       "skills/outer/SKILL.md": skillText("outer"),
@@ -232,7 +232,7 @@ describe("commands and skills inside others", () => {
     });
   });
 
-  it("[Q-04] are trusted by their folder without the skill around them", async () => {
+  it("[Q-04] trust one by its folder without the outer skill", async () => {
     const cwd = temporaryFolder({
       "skills/outer/SKILL.md": skillText("outer"),
       "skills/outer/inner/SKILL.md": skillText("inner"),
@@ -244,7 +244,7 @@ describe("commands and skills inside others", () => {
     expect(trust.getStatus(catalog.get("outer"))).toBe("untrusted");
   });
 
-  it("[Q-04] wait for trust of their own, also where the skill around them is trusted, and no lock inside it counts", async () => {
+  it("[Q-04] require trust for each, even if the outer skill is trusted, and ignore a lock inside it", async () => {
     const cwd = temporaryFolder({
       "from/outer/SKILL.md": skillText("outer"),
       "from/outer/inner/SKILL.md": skillText("inner"),

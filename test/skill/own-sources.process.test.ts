@@ -42,7 +42,7 @@ interface SourceScene {
   reads: readonly string[];
 }
 
-/** Skills that a server lists, and whose content it sends when it is asked for. */
+/** Skills that a server lists, and whose content it sends on request. */
 async function serveSkills(): Promise<SourceScene> {
   const reads: string[] = [];
   const server = createServer((request, response) => {
@@ -212,7 +212,7 @@ describe.each(Object.entries(SOURCES))("skills of %s", (_, create) => {
     expect(result).toMatchObject({ isError: false, content: "Ask the desk." });
   });
 
-  it("that cannot be read are left out of a disclosure, and refused by a session", async () => {
+  it("that cannot be read are omitted from a disclosure, and refused by a session", async () => {
     const { source } = await create();
     const broken: Source = {
       ...source,

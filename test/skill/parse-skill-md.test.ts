@@ -18,14 +18,14 @@ describe("parseSkillMd", () => {
     ["a frontmatter that is never closed", "---\nname: a\n\ntext\n", "frontmatter-unclosed"],
     ["another language", "---js\n({})\n---\ntext\n", "frontmatter-language"],
     ["nothing", "", "frontmatter-missing"],
-  ])("[P-26] gives an empty mapping and the whole text, unchanged, for %s", (_, text, code) => {
+  ])("[P-26] returns an empty mapping and the whole text, unchanged, for %s", (_, text, code) => {
     const { frontmatter, body, findings } = parseSkillMd(text);
     expect(Object.keys(frontmatter)).toEqual([]);
     expect(body).toBe(text);
     expect(findings.map((finding) => finding.code)).toContain(code);
   });
 
-  it("[P-26] reports what cannot be read, and throws for nothing", () => {
+  it("[P-26] reports unreadable content, and never throws", () => {
     const { frontmatter, body, findings } = parseSkillMd("---\n- a\n- list\n---\ntext\n");
     expect(Object.keys(frontmatter)).toEqual([]);
     expect(body).toBe("text");

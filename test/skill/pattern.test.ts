@@ -7,10 +7,10 @@ import { classifyPatterns } from "../../src/skill/triggers.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 
-/** The gate tries a part of the patterns and texts, the same in each run. */
+/** The gate tests a part of the patterns and texts, the same in each run. */
 const SHARE = IS_LONG ? 1 : 4;
 
-/** What the syntax treats in a special way, whole and in halves. */
+/** Special characters of the syntax, complete and in halves. */
 const PIECES = [
   ...[
     "a",
@@ -46,7 +46,7 @@ const PIECES = [
 ];
 const wild = fc.array(fc.constantFrom(...PIECES), { maxLength: 8 }).map((pieces) => pieces.join(""));
 
-/** Patterns that are mostly right, so that texts match them. */
+/** Patterns that are mostly valid, so that texts match them. */
 const sound = fc.letrec<{ pattern: string; atom: string }>((tie) => ({
   atom: fc.oneof(
     { depthSize: "small", withCrossShrink: true },
@@ -90,7 +90,7 @@ const LETTERS = [
 ];
 const text = fc.array(fc.constantFrom(...LETTERS), { maxLength: 10 }).map((letters) => letters.join(""));
 const compile = (pattern: string) => RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE);
-/** Nothing for what the engine refuses: the test above is the one that fails for it. */
+/** Undefined for a pattern that the engine refuses: the test above fails for it. */
 const compiled = (pattern: string) => {
   try {
     return compile(pattern);
@@ -98,12 +98,12 @@ const compiled = (pattern: string) => {
     return undefined;
   }
 };
-/** What the index looks for needed texts in. */
+/** Texts for the index to search. */
 const folded = (query: string) => query.toLowerCase().replaceAll("ſ", "s");
 const SEED = 20_260;
 
 describe("judgePattern", () => {
-  it("[T-02] accepts nothing that the engine does not compile, and throws for nothing", () => {
+  it("[T-02] accepts only patterns that the engine compiles, and never throws", () => {
     let accepted = 0;
     fc.assert(
       fc.property(fc.oneof(wild, sound, fc.string({ maxLength: 12 })), (pattern) => {
@@ -119,12 +119,12 @@ describe("judgePattern", () => {
   it.each([
     ..."{1} {0,}a x|{2} (?:{2}) ({2}) (?i){2} a{1234567890} a{1,1234567890} [[:FOO:]] [[:] [[:x-y:]]".split(" "),
     ..."\\p{Grek} \\p{Latn} \\p{Zyyy} [\\p{^Hani}] \\Q\\E* \\Q\\E{2} (?i)* a** a{2}{2} \\pX \\p{Nope}".split(" "),
-  ])("[T-02] refuses %s, which the engine does not know", (pattern) => {
+  ])("[T-02] refuses %s, which the engine does not support", (pattern) => {
     expect(() => compile(pattern)).toThrow();
     expect(analyzePattern(pattern)).toHaveProperty("problem");
   });
 
-  it("[T-02] needs only texts that whatever matches holds", () => {
+  it("[T-02] requires only texts that every match contains", () => {
     let matched = 0;
     fc.assert(
       fc.property(fc.oneof(sound, sound, wild), fc.array(text, { minLength: 4, maxLength: 4 }), (pattern, queries) => {
@@ -144,7 +144,7 @@ describe("judgePattern", () => {
     expect(matched).toBeGreaterThan(300 / SHARE);
   });
 
-  it("[T-02] calls broad what matches every query, and nothing that a query can fail to match", () => {
+  it("[T-02] reports as broad exactly the patterns that match every query", () => {
     const queries = ["a", "Deploy it.", "日本", "42", "!?", "x\ny", "B", " "];
     fc.assert(
       fc.property(sound, (pattern) => {
@@ -177,11 +177,11 @@ describe("judgePattern", () => {
       "(?s).{1,9}",
     ],
     ...["[\\s\\S]", "[\\w\\W]+", "\\p{Any}", "\\PN", "[\\x{0}-\\x{10FFFF}]", "[[:^digit:]]", "[^\\d]+"],
-  ])("[T-02] %j says nothing about any query", (pattern) => {
+  ])("[T-02] reports %j as meaningless", (pattern) => {
     expect(analyzePattern(pattern)).toMatchObject({ isBroad: true });
   });
 
-  it("[Q-11] judges the longest pattern that it takes in steps that grow with its length, and one of 100 KB in next to none", async () => {
+  it("[Q-11] takes linear steps for the longest allowed pattern, and next to none for one of 100 KB", async () => {
     const units = [
       "(",
       "((a|b)",
@@ -218,7 +218,7 @@ function foundIn(index: PatternIndex<unknown>, text: string): string[] {
 }
 
 describe("PatternIndex", () => {
-  it("[T-02] finds exactly what running every pattern finds", () => {
+  it("[T-02] finds the same matches as running every pattern", () => {
     let found = 0;
     fc.assert(
       fc.property(
@@ -241,8 +241,8 @@ describe("PatternIndex", () => {
     expect(found).toBeGreaterThan(300 / SHARE);
   });
 
-  it("[T-02] [Q-11] finds in long texts exactly what running every pattern finds", () => {
-    // Needs at a distance, in both orders, across lines, and next to characters that take two units or grow in lower case.
+  it("[T-02] [Q-11] finds the same matches in long texts as running every pattern", () => {
+    // Required texts at a distance, in both orders, across lines, and next to characters that take two units or grow in lower case.
     const words = ["ab", "foo", "s1k", "日", "a b", "bar-", "12"];
     const word = fc.constantFrom(...words);
     const gap = fc.constantFrom(
@@ -305,7 +305,7 @@ describe("PatternIndex", () => {
     ["(foo|zed) .{0,3}bar\\d", "with foo x bar1"],
     ["(foo|zed) .{0,3}bar\\d .{0,2}qux", "with foo x bar1 y qux"],
     ["\\bone two .{0,2}three", "one two x three"],
-  ])("[T-02] tries %s from where a match of it can begin", (pattern, match) => {
+  ])("[T-02] tests %s from where a match can begin", (pattern, match) => {
     const index = new PatternIndex<number>();
     const { usable } = classifyPatterns([pattern]);
     for (const { needs } of usable) index.add(pattern, needs, 1);
@@ -314,7 +314,7 @@ describe("PatternIndex", () => {
     expect(foundIn(index, `${line}${line}and ${match.replaceAll(" ", "    ")} here\n`)).toEqual([]);
   });
 
-  it("[T-02] gives every value of a pattern that several have", () => {
+  it("[T-02] returns every value of a pattern that several have", () => {
     const index = new PatternIndex<number>();
     for (const value of [1, 2, 3]) index.add("v\\d+", [["v"]], value);
     expect(Array.from(index.find("in V12"), ({ values }) => values)).toEqual([[1, 2, 3]]);

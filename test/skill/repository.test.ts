@@ -24,7 +24,7 @@ async function check(root: string, ...args: string[]): Promise<Checked> {
   return JSON.parse(stdout);
 }
 
-/** The files that are not as they were, with what they hold now. */
+/** The changed files, with their present content. */
 function changedIn(root: string): Record<string, string> {
   const all = Object.entries({ ...OTHER_FILES, ...SKILL_FILES, ...NESTED_FILES });
   const now = all.map(([path, was]) => [path, was, readFileSync(join(root, path), "utf8")] as const);
@@ -60,7 +60,7 @@ describe("a repository in the shape of public ones", () => {
     },
   );
 
-  it("has no findings for what is not a skill", async () => {
+  it("has no findings for files outside skills", async () => {
     const root = publicRepository();
     for (const profile of PROFILES) {
       const { files, diagnostics } = await check(root, "--profile", profile);
@@ -79,7 +79,7 @@ describe("a repository in the shape of public ones", () => {
     }
   });
 
-  it("keeps the values, the comments and the text of the skills that are fixed", async () => {
+  it("keeps the values, the comments and the text of the fixed skills", async () => {
     const root = publicRepository();
     const { files } = await check(root, "--fix", "--profile", "agentskills");
     const text = (path: string) => readFileSync(join(root, path), "utf8");
@@ -96,7 +96,7 @@ describe("a repository in the shape of public ones", () => {
     expect(windows?.diff).toEqual(["@@ byte order mark: removed @@", "@@ line endings: CR LF to LF in 8 lines @@"]);
   });
 
-  it("has what cannot be fixed without a change of meaning left as it is, and reported", async () => {
+  it("has problems without a safe fix unchanged and reported", async () => {
     const root = publicRepository();
     const { diagnostics } = await check(root, "--fix", "--profile", "agentskills");
     expect(diagnostics.filter(({ code }) => code === "fix-refused")).toMatchObject([
@@ -109,7 +109,7 @@ describe("a repository in the shape of public ones", () => {
     expect(changedIn(root)).not.toHaveProperty(["skills/flow/SKILL.md"]);
   });
 
-  it("has its keys of other clients called known or unknown, and only what is misspelled so", async () => {
+  it("has its keys of other clients recognized, and only misspelled ones reported", async () => {
     const root = publicRepository();
     const { files } = await check(root);
     const keys = files.find(({ file }) => file.endsWith("skills/keys/SKILL.md"))?.diagnostics;
@@ -146,7 +146,7 @@ describe("a repository in the shape of public ones", () => {
     expect(errors.map(({ file }) => file.replace(/^.*?(?=test\/)/, ""))).toEqual(["test/broken/SKILL.md"]);
   });
 
-  it("reads well: what was found, and nothing of what is not a skill", async () => {
+  it("has a readable report: the findings, and nothing outside skills", async () => {
     const root = publicRepository();
     const { stdout, stderr, code } = await skillet(["check", "."], { cwd: root });
     expect(code).toBe(1);
@@ -172,7 +172,7 @@ describe("a folder named skills", () => {
     return { names: JSON.parse(stdout).files.map(({ name }: CheckedFile) => name), stderr };
   };
 
-  it("holds flat skills when it is named, and when discovery reads it; a repository of that name does not", async () => {
+  it("contains flat skills when it is named, and when discovery reads it; a repository with that name does not", async () => {
     expect(await checkedIn(under("a/skills"), "a/skills")).toMatchObject({ names: ["flat"] });
     expect(await checkedIn(under("skills"), ".")).toMatchObject({ names: ["flat"] });
     expect(await checkedIn(under("skills", { "package.json": "{}" }), ".")).toMatchObject({ names: ["flat"] });
@@ -188,7 +188,7 @@ describe("a folder named skills", () => {
     expect(await checkedIn(cwd, "prompts/flat.md")).toMatchObject({ names: ["flat"] });
   });
 
-  it("may be a source of the configuration under any name", async () => {
+  it("can be a source of the configuration with any name", async () => {
     const cwd = under("prompts");
     const home = temporaryFolder({ ".skillet/config.toml": `[sources.mine]\npath = "${join(cwd, "prompts")}"\n` });
     const { stdout } = await skillet(["check", "prompts", "--json"], { cwd, env: { HOME: home } });
@@ -201,7 +201,7 @@ describe("--fix", () => {
   const jsonOf = async (cwd: string, ...args: string[]): Promise<Checked> =>
     JSON.parse((await skillet(["check", "--json", ...args], { cwd })).stdout);
 
-  it("leaves a file that is named and is not a skill as it is", async () => {
+  it("does not change a named file that is not a skill", async () => {
     const lock = "lockfileVersion: '9.0'\ndevDependencies: {}\n";
     const cwd = temporaryFolder({ "pnpm-lock.yaml": lock, "page.md": "\ufeff---\r\ntitle: x\r\n---\r\n\r\nx\r\n" });
     for (const profile of PROFILES) {
@@ -213,14 +213,14 @@ describe("--fix", () => {
     expect(readFileSync(join(cwd, "page.md"), "utf8")).toContain("\r\n");
   });
 
-  it("reports a file once that several paths lead to", async () => {
+  it("reports a file with several paths once", async () => {
     const cwd = temporaryFolder({ "skills/a/SKILL.md": BAD });
     symlinkSync("skills", join(cwd, "link"));
     const { files } = await jsonOf(cwd, ".", "skills", "link", "skills/a", "skills/a/SKILL.md", "--fix");
     expect(files.flatMap(({ fixed }) => fixed)).toEqual(["yaml-repaired"]);
   });
 
-  it("takes no name from a link, and fixes the file that two of them lead to once", async () => {
+  it("takes no name from a link, and fixes a file with two links once", async () => {
     const cwd = temporaryFolder({ "shared/text.md": "---\ndescription: Use: it\n---\n\nx\n", "a/x": "", "b/x": "" });
     for (const name of ["a", "b"]) symlinkSync("../shared/text.md", join(cwd, name, "SKILL.md"));
     const { files } = await jsonOf(cwd, ".", "--fix", "--profile", "agentskills");
@@ -245,7 +245,7 @@ describe("--fix", () => {
     expect(statSync(file)).toMatchObject({ uid, gid, mode });
   });
 
-  it("fixes a file with two hard links once, and leaves it one file", async () => {
+  it("fixes a file with two hard links once, and keeps it one file", async () => {
     const cwd = temporaryFolder({ "skills/a/SKILL.md": BAD, "skills/b/x": "" });
     const [a, b] = [join(cwd, "skills/a/SKILL.md"), join(cwd, "skills/b/SKILL.md")];
     linkSync(a, b);
@@ -256,7 +256,7 @@ describe("--fix", () => {
     expect(again.files.flatMap(({ fixed }) => fixed)).toEqual([]);
   });
 
-  it("names the file that a fixed link leads to", async () => {
+  it("names the target of a fixed link", async () => {
     const cwd = temporaryFolder({ "shared/text.md": BAD, "skills/a/x": "" });
     symlinkSync("../../shared/text.md", join(cwd, "skills/a/SKILL.md"));
     const [dry] = (await jsonOf(cwd, ".", "--fix", "--dry-run")).files;
@@ -265,7 +265,7 @@ describe("--fix", () => {
     expect(stdout).toContain("✓ skills/a/SKILL.md (a symlink to shared/text.md) fixed: yaml-repaired");
   });
 
-  it("leaves a page named skill.md at the top of a repository, and finds the skills next to it", async () => {
+  it("ignores a page named skill.md at the root of a repository, and finds the skills next to it", async () => {
     const page = "---\ntitle: What is a skill?\ndescription: Use: it\n---\n\nText.\r\n";
     const cwd = temporaryFolder({ "skill.md": page, "skills/a/SKILL.md": BAD });
     const { files, diagnostics } = await jsonOf(cwd, ".", "--fix");
@@ -275,7 +275,7 @@ describe("--fix", () => {
     expect((await jsonOf(cwd, "skill.md")).files).toMatchObject([{ file: join(cwd, "skill.md") }]);
   });
 
-  it("prints each change as a diff, and where standard output has another format, on standard error", async () => {
+  it("prints each change as a diff, on standard error if standard output has another format", async () => {
     const cwd = temporaryFolder({ "skills/a/SKILL.md": BAD });
     const diff = '    -description: Use: it\n    +description: "Use: it"\n';
     const dry = await skillet(["check", "skills", "--dry-run"], { cwd });
@@ -292,7 +292,7 @@ describe("--fix", () => {
     expect(stdout).toContain("1 file fixed");
   });
 
-  it("renames no key without --rename, none whose value does not fit, and none inside triggers", async () => {
+  it("renames no key without --rename, none with an invalid value, and none inside triggers", async () => {
     const skill =
       "---\nname: a\ndescription: Use when asked.\nefort: [low]\nlicence: MIT\ntriggers:\n  keywrds: [x]\n---\n\nx\n";
     const cwd = temporaryFolder({ "skills/a/SKILL.md": skill });
@@ -311,7 +311,7 @@ describe("--fix", () => {
     });
   });
 
-  it("does not write a file that it would lose a part of", async () => {
+  it("does not write a file that would lose a part", async () => {
     const cwd = temporaryFolder({ "skills/a/SKILL.md": "" });
     const file = join(cwd, "skills/a/SKILL.md");
     const lone = Buffer.concat([Buffer.from(`\ufeff${BAD}`, "utf16le"), Buffer.from([0x00, 0xd8, 0x0a, 0x00])]);

@@ -11,7 +11,7 @@ import { skillText } from "../support/folder.ts";
 const bytes = (text: string) => Buffer.from(text, "latin1");
 
 describe("the scripts of a skill", () => {
-  it("[T-14][T-16] are what it declares, and what stands in its scripts folder and can be run", async () => {
+  it("[T-14][T-16] are those that it declares, and the executable files of its scripts folder", async () => {
     const more =
       "scripts:\n  - ./tools/report.py\n  - { path: scripts/a.sh, name: alpha, description: Does a }\n  - gone.sh\n";
     const { skill } = await discoverIn({
@@ -32,7 +32,7 @@ describe("the scripts of a skill", () => {
     ]);
   });
 
-  it("are found by path, by name, without the folder, or by file name, when only one is meant", () => {
+  it("are found by path, by name, without the folder, or by file name, if it is unique", () => {
     const scripts = [
       { path: "scripts/a.sh", name: "alpha" },
       { path: "scripts/one/b.sh", name: "b" },
@@ -81,7 +81,7 @@ describe("the scripts of a skill", () => {
     ['# /// script\n# dependencies = ["a"]\n', undefined],
     ['print("# /// script")', undefined],
     ["", undefined],
-  ])("[S-27] declares what it needs in its own comments: %j", (text, wanted) => {
+  ])("[S-27] declare their dependencies in comments: %j", (text, wanted) => {
     expect(parseInlineDependencies(text)).toEqual(wanted);
   });
 });

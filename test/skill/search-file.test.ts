@@ -19,7 +19,7 @@ describe("the file of a search index", () => {
     expect(createSearchFileStore(folder, "b").load()).toBeUndefined();
   });
 
-  it("[A-09] cannot be written and that is no error", () => {
+  it("[A-09] can be unwritable, which is not an error", () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, "file"), "");
     const store = createSearchFileStore(join(folder, "file", "search"), "a");
@@ -27,7 +27,7 @@ describe("the file of a search index", () => {
     expect(store.load()).toBeUndefined();
   });
 
-  it("[A-09] is one of sixteen at most, and drafts that nobody finished go", () => {
+  it("[A-09] is one of sixteen at most, and abandoned temporary files are deleted", () => {
     const folder = temporaryFolder();
     const old = new Date(Date.now() - 2 * 60 * 60 * 1000);
     for (let at = 0; at < 20; at++) {
@@ -43,7 +43,7 @@ describe("the file of a search index", () => {
     for (const key of ["last", "key 19", "key 10"]) expect(createSearchFileStore(folder, key).load()).toBeDefined();
   });
 
-  it("[A-09] is whole at any time while several processes write it", async () => {
+  it("[A-09] is complete at any time with several concurrent writers", async () => {
     const folder = temporaryFolder();
     const program = join(temporaryFolder(), "write.mjs");
     writeFileSync(
@@ -86,7 +86,7 @@ describe("the file of a search index", () => {
     expect(readdirSync(folder)).toHaveLength(1);
   });
 
-  it("[A-09] is not read when others may write it", () => {
+  it("[A-09] is not read when other users can write it", () => {
     const folder = temporaryFolder();
     const store = createSearchFileStore(folder, "a");
     store.save(Uint8Array.of(1));

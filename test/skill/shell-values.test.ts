@@ -51,7 +51,7 @@ describe("arguments in a command", () => {
     "x='$ARGUMENTS'; echo \"$x\"",
   ];
 
-  it("are never code of the shell, wherever they stand and whatever they are", () => {
+  it("are never shell code, at any place and with any content", () => {
     const folder = temporaryFolder();
     const piece = fc.constantFrom(
       "'",
@@ -84,7 +84,7 @@ describe("arguments in a command", () => {
         try {
           run("bash", substituteInCommand(command, { arguments: given }), folder);
         } catch {
-          // A command may fail over what it is given.
+          // A command may fail for its input.
         }
         return !existsSync(join(folder, "pwned"));
       }),

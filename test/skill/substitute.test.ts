@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { substituteArguments } from "../../src/catalog/skill-content.ts";
 
-describe("what is put into instructions", () => {
+describe("substitution in instructions", () => {
   it.each([
     ["Deploy $ARGUMENTS now", "api to prod", "Deploy api to prod now"],
     ["Deploy $1 to $2", 'api "west coast"', "Deploy api to west coast"],
@@ -24,11 +24,11 @@ describe("what is put into instructions", () => {
     expect(substituteArguments(body, { arguments: given })).toBe(text);
   });
 
-  it("[X-02] leaves a literal $5 alone when no argument was given, and takes $ARGUMENTS out", () => {
+  it("[X-02] keeps a literal $5 without an argument, and removes $ARGUMENTS", () => {
     expect(substituteArguments("It costs $5, $1 each: $ARGUMENTS.", {})).toBe("It costs $5, $1 each: .");
   });
 
-  it("[X-02] takes named arguments, the first for the first", () => {
+  it("[X-02] takes named arguments in order", () => {
     const names = ["issue", "branch"];
     expect(substituteArguments("Fix $issue on $branch, not $other", { arguments: "12 main", names })).toBe(
       "Fix 12 on main, not $other",
@@ -39,14 +39,14 @@ describe("what is put into instructions", () => {
     );
   });
 
-  it("[X-02] puts the folder in, under both names", () => {
+  it("[X-02] inserts the folder, by both names", () => {
     expect(substituteArguments("${SKILL_DIR}/a ${CLAUDE_SKILL_DIR}/b ${HOME}", { folder: "/s" })).toBe(
       "/s/a /s/b ${HOME}",
     );
     expect(substituteArguments("${SKILL_DIR}/a", {})).toBe("${SKILL_DIR}/a");
   });
 
-  it("[X-02] does not look again at what it put in", () => {
+  it("[X-02] does not expand inserted text again", () => {
     expect(substituteArguments("$ARGUMENTS|$1", { arguments: "$1 $ARGUMENTS ${SKILL_DIR} $&", folder: "/s" })).toBe(
       "$1 $ARGUMENTS ${SKILL_DIR} $&|$1",
     );

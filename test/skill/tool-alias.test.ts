@@ -32,7 +32,7 @@ describe("entries of a list of tools", () => {
     expect(expandToolNames([entry], NAMES)).toEqual(expected);
   });
 
-  it("mean all of several where they forbid", () => {
+  it("mean all of several when they forbid", () => {
     expect(expandToolNames(["search"], NAMES, "all")).toEqual(["github.search", "wiki.search"]);
     expect(expandToolNames(["news", "bash"], [...NAMES, "news"], "all")).toEqual(["news", "brave.news", "bash"]);
     expect(expandToolNames(["brave.news"], NAMES, "all")).toEqual(["brave.news"]);
@@ -75,7 +75,7 @@ describe("the servers that a run needs", () => {
     expect([...selectMcpServers(settings, allowed)]).toEqual(expected);
   });
 
-  it("none for web_search where a search engine is configured", () => {
+  it("exclude web_search if a search engine is configured", () => {
     const configured = { ...settings, tools: { ...settings.tools, webSearch: { provider: "searxng" as const } } };
     expect([...selectMcpServers(configured, [["web_search"]])]).toEqual([]);
   });

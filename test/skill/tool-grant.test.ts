@@ -32,11 +32,11 @@ describe("an entry of a list of tools", () => {
     ["Bash(git:*", { tool: "bash", pattern: "" }],
     ["Bash(git:*)x", { tool: "bash", pattern: "" }],
     ["BashOutput", { tool: "BashOutput" }],
-  ])("[X-04] %s is read as a tool of ours and what of it", (entry, grant) => {
+  ])("[X-04] %s is parsed into a tool and its restriction", (entry, grant) => {
     expect(parseToolGrant(entry)).toEqual(grant);
   });
 
-  it("[X-04] that looks after commands grants none", () => {
+  it("[X-04] for a tool that watches commands grants none", () => {
     expect(bash(["BashOutput", "KillShell", "Bash(git:*)"], "rm -rf x")).toBe(false);
     expect(["BashOutput", "KillShell"].every(isKnownTool)).toBe(true);
     expect(resolveToolName("GREP")).toBe("grep");
@@ -46,7 +46,7 @@ describe("an entry of a list of tools", () => {
     ["a list", ["Bash(git log:*)", "Read", "Bash(npm run build)"]],
     ["commas", "Bash(git log:*), Read,Bash(npm run build)"],
     ["blanks", "Bash(git log:*) Read Bash(npm run build)"],
-  ])("[X-04] is told from others in %s, blanks and all", (_, written) => {
+  ])("[X-04] is separated from others in %s, including blanks", (_, written) => {
     expect(tools(written, () => {})).toEqual(["Bash(git log:*)", "Read", "Bash(npm run build)"]);
   });
 
@@ -212,7 +212,7 @@ describe("a grant for commands", () => {
     expect(bash([entry], command)).toBe(false);
   });
 
-  it("[X-04] covers nothing but commands that are text", () => {
+  it("[X-04] covers only commands that are text", () => {
     for (const input of [undefined, null, {}, { command: 1 }, { command: ["git log"] }, "git log", ["git log"]])
       expect(isToolCallGranted(["Bash(git:*)"], "bash", input)).toBe(false);
     expect(isToolCallGranted(["Bash"], "bash", {})).toBe(true);
@@ -234,7 +234,7 @@ describe("a grant for commands", () => {
     (text: string) => `git log 2>/dev/null;${text}`,
   );
 
-  it("[X-04] is not stretched by any way to put another command beside a granted one", () => {
+  it("[X-04] cannot be extended by another command next to a granted one", () => {
     const line = fc.tuple(
       fc.array(granted, { maxLength: 3 }),
       foreign,
@@ -250,7 +250,7 @@ describe("a grant for commands", () => {
     );
   });
 
-  it("[X-04] holds for granted commands that are joined", () => {
+  it("[X-04] covers granted commands that are joined", () => {
     fc.assert(
       fc.property(fc.array(granted, { minLength: 1, maxLength: 4 }), joint, (commands, between) => {
         expect(bash(["Bash(git:*)"], commands.join(between))).toBe(true);
@@ -258,7 +258,7 @@ describe("a grant for commands", () => {
     );
   });
 
-  it("[X-04] judges any text, in steps that grow with its length", async () => {
+  it("[X-04] takes linear steps for any text", async () => {
     const piece = fc.constantFrom(
       ..."'\"\\$(){}[];&|<>`#\n\t =ab*?!~".split(""),
       "git ",
@@ -330,7 +330,7 @@ describe("a grant for files", () => {
     expect(path(entry, tool, value)).toBe(false);
   });
 
-  it("matches globs in steps that grow with the text, and not with ways to match its stars", async () => {
+  it("matches globs in linear steps, however its stars can match", async () => {
     expect(matchesGlob(`${"*a".repeat(200)}b`, "a".repeat(4000))).toBe(false);
     expect(matchesGlob(`${"**/".repeat(200)}b`, "a/".repeat(2000))).toBe(false);
     const globs = [
@@ -350,7 +350,7 @@ describe("a grant for files", () => {
   });
 });
 
-describe("a grant for anything else", () => {
+describe("a grant for other tools", () => {
   it.each([
     ["Skill(research)", "use_skill", { skill: "research" }, true],
     ["Skill(research *)", "use_skill", { skill: "research" }, true],
@@ -379,7 +379,7 @@ describe("a grant for anything else", () => {
   });
 });
 
-describe("a tool that is forbidden", () => {
+describe("a forbidden tool", () => {
   const forbids = (entry: string, command: string) => isToolCallForbidden([entry], "bash", { command });
 
   it.each([
@@ -398,7 +398,7 @@ describe("a tool that is forbidden", () => {
     ["Bash(rm:*)", "'r'm x"],
     ["Bash(git push:*)", "git -C x push"],
     ["Bash(git push)", "git push --force"],
-  ])("[X-03] by %s stays so as %j", (entry, command) => {
+  ])("[X-03] stays forbidden by %s in the form %j", (entry, command) => {
     expect(forbids(entry, command)).toBe(true);
   });
 
@@ -406,11 +406,11 @@ describe("a tool that is forbidden", () => {
     ["Bash(rm:*)", "ls -la; git log"],
     ["Bash(git push:*)", "git log"],
     ["Read", "ls"],
-  ])("[X-03] leaves with %s the rest alone: %j", (entry, command) => {
+  ])("[X-03] does not affect others with %s: %j", (entry, command) => {
     expect(forbids(entry, command)).toBe(false);
   });
 
-  it("[X-03] in part is still offered, and with no input nothing is judged", () => {
+  it("[X-03] is still offered if only a part is forbidden, and without input nothing is checked", () => {
     expect(isToolCallForbidden(["Bash(rm:*)"], "bash", undefined)).toBe(false);
     expect(isToolCallForbidden(["Bash"], "bash", undefined)).toBe(true);
     expect(isToolCallForbidden(["Bash(rm:*)"], "bash", {})).toBe(true);

@@ -9,7 +9,7 @@ describe("a reference to a toolset", () => {
     expect(parseToolsetRef("a:Größe")).toMatchObject({ export: "Größe" });
   });
 
-  it("[T-13] is none without a file of the skill and an export", () => {
+  it("[T-13] is invalid without a file of the skill and an export", () => {
     const bad = [
       "",
       "a",
@@ -28,7 +28,7 @@ describe("a reference to a toolset", () => {
     expect(bad.filter((written) => !("problem" in parseToolsetRef(written)))).toEqual([]);
   });
 
-  it("[T-11] finds its file as it is written first, then with an ending, then in a folder", () => {
+  it("[T-11] finds its file as written first, then with an extension, then in a folder", () => {
     const find = (path: string, ...files: string[]) => findToolsetFile({ path }, (file) => files.includes(file));
     expect(find("a.ts", "a.ts", "a.ts.ts")).toBe("a.ts");
     expect(find("a", "a.js", "a.ts", "a/index.ts")).toBe("a.ts");

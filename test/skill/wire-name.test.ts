@@ -4,7 +4,7 @@ import { createWireNames, formatWireName } from "../../src/skill/tool-names.ts";
 
 const LEGAL = /^[a-zA-Z0-9_-]{1,64}$/;
 
-// Few characters, so that names meet each other; and then any at all.
+// Few characters, so that names collide; then any characters.
 const CLOSE = fc.string({ unit: fc.constantFrom("a", "b", ".", "_", "-", "é"), maxLength: 8 });
 const ANY = fc.oneof(CLOSE, fc.string({ unit: "binary", maxLength: 90 }), fc.string({ maxLength: 90 }));
 
@@ -19,7 +19,7 @@ describe("a tool's name on the wire", () => {
   });
 
   it.each(["", "süß", "two words", "a/b", "a.b\n", "a_.b", "a._b", "a__b.c", `a.${"b".repeat(62)}`, "x".repeat(65)])(
-    "%j has a hash, and begins as it does",
+    "%j has a hash, and the same prefix",
     (id) => {
       expect(formatWireName(id)).toMatch(/^[\w-]*_[a-z0-9]{2,14}$/);
       expect(formatWireName(id)).toMatch(LEGAL);
@@ -27,7 +27,7 @@ describe("a tool's name on the wire", () => {
     },
   );
 
-  it("is legal, always the same, and stays when it is made again", () => {
+  it("is legal, deterministic, and unchanged when it is converted again", () => {
     fc.assert(
       fc.property(ANY, (id) => {
         expect(formatWireName(id)).toMatch(LEGAL);
@@ -37,7 +37,7 @@ describe("a tool's name on the wire", () => {
     );
   });
 
-  it("is no other's, among names with a dot", () => {
+  it("is unique among names with a dot", () => {
     const dotted = CLOSE.filter((id) => id.includes("."));
     fc.assert(
       fc.property(dotted, dotted, (one, other) => {
@@ -50,7 +50,7 @@ describe("a tool's name on the wire", () => {
 });
 
 describe("the names of a list of tools", () => {
-  it("are legal, differ, and lead back", () => {
+  it("are legal, unique, and reversible", () => {
     fc.assert(
       fc.property(fc.uniqueArray(ANY, { maxLength: 40 }), (ids) => {
         const names = createWireNames(ids);
@@ -62,7 +62,7 @@ describe("the names of a list of tools", () => {
     );
   });
 
-  it("do not depend on their order, nor on tools that are called otherwise", () => {
+  it("do not depend on their order, nor on other tools", () => {
     fc.assert(
       fc.property(fc.uniqueArray(ANY, { maxLength: 20 }), (ids) => {
         const names = createWireNames(ids);
@@ -76,14 +76,14 @@ describe("the names of a list of tools", () => {
     );
   });
 
-  it("give the hash to the one with a dot, and let the legal one stay", () => {
+  it("give the hash to the one with a dot, and keep the legal one", () => {
     const names = createWireNames(["a.b", "a__b"]);
     expect(names.toWire("a__b")).toBe("a__b");
     expect(names.toWire("a.b")).toMatch(/^a_b_[a-z0-9]+$/);
     expect(names.toId("a__b")).toBe("a__b");
   });
 
-  it("find another hash where a tool is called like the first", () => {
+  it("use another hash when a tool has the first one's name", () => {
     const taken = formatWireName("a b");
     const names = createWireNames(["a b", taken]);
     expect(names.toWire(taken)).toBe(taken);
@@ -91,7 +91,7 @@ describe("the names of a list of tools", () => {
     expect(names.toId(names.toWire("a b"))).toBe("a b");
   });
 
-  it("know no name of another list, and make one for another's tool all the same", () => {
+  it("do not resolve names of another list, and still create one for another's tool", () => {
     const names = createWireNames(["a.b"]);
     expect(names.toId("c__d")).toBeUndefined();
     expect(names.toWire("c.d")).toBe("c__d");

@@ -6,7 +6,7 @@ const read = (line: object) => parseJournalLine(formatJournalLine({ at, ...line 
 const usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
 
 describe("a line of a journal of 0.1.0", () => {
-  it("has the stop reason of today where a run ended, in its result and in that of a skill that it called", () => {
+  it("has the current stop reason when a run ended, in its result and in that of a skill that it called", () => {
     const end = { stop: "max-steps", isError: true, iterations: 1, ms: 1, usage };
     expect(read({ type: "end", ...end })).toMatchObject({ stop: "max-iterations" });
     expect(read({ type: "step", name: "tool:1/end", value: end })).toMatchObject({ value: { stop: "max-iterations" } });
@@ -15,7 +15,7 @@ describe("a line of a journal of 0.1.0", () => {
     });
   });
 
-  it("has the event types and the codes of today", () => {
+  it("has the current event types and codes", () => {
     const event = { run: "r", skill: "s", at };
     const types = { "text-said": "text-generated", "approval-given": "approval-decided" };
     for (const [type, name] of Object.entries(types))
@@ -25,7 +25,7 @@ describe("a line of a journal of 0.1.0", () => {
     ).toMatchObject({ event: { code: "path-denied" } });
   });
 
-  it("keeps what a model or a tool wrote, even if it is spelled like a former name", () => {
+  it("keeps text of a model or a tool, even if it is spelled like a former name", () => {
     const input = { type: "text-said", stop: "max-steps", code: "in-the-way" };
     const event = { type: "tool-called", run: "r", skill: "s", at, tool: "x", input };
     expect(read({ type: "event", event })).toMatchObject({ event: { input } });
@@ -34,7 +34,7 @@ describe("a line of a journal of 0.1.0", () => {
     expect(read({ type: "request", request: input })).toMatchObject({ request: input });
   });
 
-  it("is whole, and one with a wrong checksum is not", () => {
+  it("is valid, and one with a wrong checksum is not", () => {
     const text = formatJournalLine({ at, type: "step", name: "a", value: { stop: "max-steps" } });
     expect(parseJournal(Buffer.from(text)).corrupt).toEqual([]);
     expect(parseJournal(Buffer.from(text.replace("max-steps", "max-iterations"))).corrupt).toEqual([1]);

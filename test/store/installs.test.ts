@@ -26,7 +26,7 @@ const copy = (skill: string, more: Partial<ClientCopy> = {}): ClientCopy => ({
   ...more,
 });
 
-/** A skill of the user's own, and a copy of it in a client's folder that was changed by hand, so that one is told from the other. */
+/** One of the user's own skills, and a copy of it in a client's folder with a manual edit, so that they differ. */
 function scene() {
   const root = temporaryFolder({
     "home/.skillet/skills/x/SKILL.md": skillText("x", { description: "The original." }),
@@ -42,8 +42,8 @@ function scene() {
   return { root, home, original, place, installs, look, described };
 }
 
-describe("the record of installed copies", () => {
-  it("is the user's own, and holds what was put where", () => {
+describe("the record of copies", () => {
+  it("is the user's own, and contains each copy with its folder", () => {
     const { installs, place } = scene();
     expect(installs.entries()).toEqual({});
     expect(installs.createCopyFilter([]), "costs nothing where there are none").toBeUndefined();
@@ -54,7 +54,7 @@ describe("the record of installed copies", () => {
     expect(installs.entries()).toEqual({});
   });
 
-  it("[N-19] has what is put there before it is, and is as it was when that fails", () => {
+  it("[N-19] contains a copy before it is written, and is restored when that fails", () => {
     const { installs, place } = scene();
     const [before, after] = [copy("x", { copy: "sha256:1" }), copy("x", { copy: "sha256:2" })];
     installs.recordWhile({ [place]: before }, () => {});
@@ -71,7 +71,7 @@ describe("the record of installed copies", () => {
     ["is of another version", '{"version":2,"skills":{}}'],
     ["has an entry that is none", '{"version":1,"skills":{"/x":{"skill":"x"}}}'],
     ["has a path that is none", `{"version":1,"skills":{"/x":${JSON.stringify({ ...copy("x"), original: 7 })}}}`],
-  ])("is a warning when it %s, and is not written over", async (_, text) => {
+  ])("is a warning when it %s, and is not overwritten", async (_, text) => {
     const { installs, look, described } = scene();
     writeFileSync(installs.file, text);
     const { configuration } = await look();
@@ -85,7 +85,7 @@ describe("the record of installed copies", () => {
 
 describe("a copy that skillet installed", () => {
   it.each([false, true])(
-    "is no skill while its original is there, and one when that is gone (index: %s)",
+    "is not a skill while its original exists, and becomes one without it (index: %s)",
     async (index) => {
       const { installs, original, place, described, look } = scene();
       expect(await described(index), "a clone with copies in it has no record").toBe("The copy.");
@@ -103,13 +103,13 @@ describe("a copy that skillet installed", () => {
     },
   );
 
-  it("is none at all where its original comes with the package", async () => {
+  it("is never a skill if its original is bundled", async () => {
     const { installs, place, described } = scene();
     installs.recordWhile({ [place]: copy("x") }, () => {});
     expect(await described()).toBe("The original.");
   });
 
-  it("is none where a link leads to it either", async () => {
+  it("is not a skill through a link either", async () => {
     const { installs, original, place, described, root } = scene();
     installs.recordWhile({ [place]: copy("x", { original }) }, () => {});
     mkdirSync(join(root, "project/.agents/skills"), { recursive: true });
@@ -117,7 +117,7 @@ describe("a copy that skillet installed", () => {
     expect(await described()).toBe("The original.");
   });
 
-  it("becomes a skill in a catalog that is watched when its original goes", async () => {
+  it("becomes a skill in a watched catalog when its original is deleted", async () => {
     const { installs, original, place, look } = scene();
     installs.recordWhile({ [place]: copy("x", { original }) }, () => {});
     const { catalog } = await look();
@@ -133,7 +133,7 @@ describe("a copy that skillet installed", () => {
     expect(seen).toEqual(["The original.", "The copy."]);
   });
 
-  it("[Q-12] is no skill before it is in its place: what is being made ready is not looked at", async () => {
+  it("[Q-12] is not a skill before it is in place: temporary folders are ignored", async () => {
     const { place, look } = scene();
     const dir = openFolderHandle(join(place, ".."));
     const stagings = [openStaging(dir), openStaging(dir)] as const;
@@ -147,7 +147,7 @@ describe("a copy that skillet installed", () => {
     for (const { close } of [dir, ...stagings.map(({ folder }) => folder)]) close();
   });
 
-  it("hides nothing but itself, whatever is written down", async () => {
+  it("hides nothing but itself, whatever is recorded", async () => {
     const { installs, look, home, place } = scene();
     const claude = join(place, "..");
     const entries = ["/", home, claude, join(claude, ".."), "relative/x", "__proto__", join(claude, "y")];

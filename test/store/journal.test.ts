@@ -15,7 +15,7 @@ interface Kept {
   file: string;
 }
 
-/** A run that was begun, and let go of after these. */
+/** A run that was started, and released after these lines. */
 async function kept(work: (journal: Awaited<ReturnType<RunStore["create"]>>) => unknown = () => {}): Promise<Kept> {
   const home = temporaryFolder();
   const runs = createRunStore(home);
@@ -36,7 +36,7 @@ const codeOf = async (work: () => unknown): Promise<string> => {
 };
 
 describe("a line of a journal", () => {
-  it("is read as it was written, whatever is in it", () => {
+  it("is read as it was written, whatever it contains", () => {
     const at = "2026-01-02T03:04:05.000Z";
     const values = [
       "",
@@ -56,7 +56,7 @@ describe("a line of a journal", () => {
     }
   });
 
-  it("is read with the names of today where 0.1.0 wrote others", () => {
+  it("is read with the current names if 0.1.0 wrote others", () => {
     const at = "2026-01-02T03:04:05.000Z";
     const read = (line: object) => parseJournalLine(formatJournalLine({ at, ...line } as JournalLine).slice(0, -1));
     const stop = "max-steps";
@@ -73,7 +73,7 @@ describe("a line of a journal", () => {
     expect(read({ type: "event", event: ended })).toMatchObject({ event: now });
   });
 
-  it("is not read when any byte of it is another, of whatever kind it is", async () => {
+  it("is not read when any byte of it changed to anything", async () => {
     const { file } = await kept(async (journal) => {
       await journal.event({ type: "text-generated", run: ID, skill: "mailer", at: "", step: 1, text: "hä" });
       await journal.step("model:1", { text: "hi" });
@@ -93,7 +93,7 @@ describe("a line of a journal", () => {
       const changed = Buffer.from(bytes);
       changed[at] = (bytes[at] ?? 0) ^ 1;
       const { corrupt, lines } = parseJournal(changed);
-      // A byte that became the end of a line makes two of one.
+      // A byte that became a line end makes two lines of one.
       if (changed[at] === 0x0a) expect(corrupt).toEqual([number, number + 1]);
       else expect([at, corrupt, lines.length]).toEqual([at, [number], kinds.length - 1]);
     }
@@ -101,7 +101,7 @@ describe("a line of a journal", () => {
 });
 
 describe("a journal", () => {
-  it("gives what was done before, as it was read and not as it was given", async () => {
+  it("returns finished steps as they are read, not as they were passed", async () => {
     const { runs } = await kept(async (journal) => {
       expect(await journal.step("model:1", { text: "hi", more: undefined, at: new Date(0) })).toEqual({
         text: "hi",
@@ -122,7 +122,7 @@ describe("a journal", () => {
     await again.close();
   });
 
-  it("is gone on with wherever its last line was torn, and nothing before it is lost", async () => {
+  it("can be resumed after a torn last line, and loses no earlier line", async () => {
     const { runs, file } = await kept((journal) => journal.step("first", 1));
     const before = readFileSync(file);
     const journal = await runs.resume(ID);
@@ -132,7 +132,7 @@ describe("a journal", () => {
     const start = whole.lastIndexOf(0x0a, whole.length - 2) + 1;
     for (let end = start; end < whole.length; end++) {
       writeFileSync(file, whole.subarray(0, end));
-      // All but its line break: nothing of it is missing.
+      // All except its line break: nothing of it is missing.
       const isThere = end === whole.length - 1;
       expect((await runs.find(ID)).state).toBe("interrupted");
       const again = await runs.resume(ID);
@@ -149,14 +149,14 @@ describe("a journal", () => {
     }
   });
 
-  it("that lacks only the end of its last line has come to its end", async () => {
+  it("that lacks only the last line end is complete", async () => {
     const { runs, file } = await kept((journal) => journal.end({ content: "done" }, TAIL));
     truncateSync(file, statSync(file).size - 1);
     expect(await runs.find(ID)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 2 } });
     expect(await codeOf(() => runs.resume(ID))).toBe("run-ended");
   });
 
-  it("that is not what was written is not gone on with, and what can be read is still there", async () => {
+  it("that was manipulated is not resumed, and its readable lines are still listed", async () => {
     const { runs, file } = await kept(async (journal) => {
       await journal.step("first", "one");
       await journal.step("second", "two");
@@ -171,7 +171,7 @@ describe("a journal", () => {
     expect(existsSync(file.replace(".jsonl", ".owner"))).toBe(false);
   });
 
-  it("whose first line is broken is listed, so that somebody sees it", async () => {
+  it("with a broken first line is listed, so that the user sees it", async () => {
     const { runs, file } = await kept();
     writeFileSync(file, readFileSync(file, "utf8").replace('"mailer"', '"nailer"'));
     expect(await runs.list()).toMatchObject([{ id: ID, state: "corrupt", skill: "" }]);
@@ -180,7 +180,7 @@ describe("a journal", () => {
     expect(await runs.list()).toMatchObject([{ id: ID, state: "corrupt", bytes: 0 }]);
   });
 
-  it("under another name is not the run of that name", async () => {
+  it("with another file name is not the run of that name", async () => {
     const { runs, file } = await kept();
     const other = ID.replace("0a1b", "ffff");
     writeFileSync(file.replace(ID, other), readFileSync(file));
@@ -188,7 +188,7 @@ describe("a journal", () => {
     expect(await codeOf(() => runs.resume(other))).toBe("journal-corrupt");
   });
 
-  it("counts how long programs were at it, and not how long it waited", async () => {
+  it("counts the active time of programs, and not the time of waiting", async () => {
     const { runs, file } = await kept((journal) => journal.ask("approval:1", EFFECT));
     await runs.answer(ID, { isApproved: true });
     // It was asked after 700 ms, and answered an hour later.
@@ -201,7 +201,7 @@ describe("a journal", () => {
     await again.close();
   });
 
-  it("notices that another process has called it off, also between two of its own lines", async () => {
+  it("notices a cancellation by another process, also between two of its own lines", async () => {
     const { runs, home } = await kept();
     const journal = await runs.resume(ID);
     expect(await journal.isCancelled()).toBe(false);
@@ -232,7 +232,7 @@ describe("a journal", () => {
     expect((await runs.find(ID)).state).toBe("cancelled");
   });
 
-  it("is for the user's eyes alone", async () => {
+  it("is readable for the user alone", async () => {
     const { home, file } = await kept();
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(statSync(join(home, "runs")).mode & 0o777).toBe(0o700);
@@ -260,13 +260,13 @@ describe("a journal", () => {
     expect(readFileSync(join(home, "elsewhere"))).toEqual(before);
   });
 
-  it("says so when its folder cannot be written to", async () => {
+  it("reports that its folder cannot be written to", async () => {
     const home = temporaryFolder({ runs: "a file" });
     expect(await codeOf(() => createRunStore(home).create(newRun()))).toBe("journal-unwritable");
     expect(await codeOf(() => createRunStore(home).list())).toBe("runs-unreadable");
   });
 
-  it("on a disk that is full says so, keeps what was done, and is gone on with once there is room", async () => {
+  it("on a full disk reports that, keeps finished steps, and can be resumed once there is space", async () => {
     const home = temporaryFolder({ "disk/.keep": "" });
     const disk = join(home, "disk");
     const small = [findSystemProgram("bwrap") ?? "", "--dev-bind", "/", "/", "--size", "65536", "--tmpfs", disk, "--"];

@@ -37,14 +37,14 @@ withFileLock(file, () => { ${work} });`;
   return child;
 }
 
-/** A clock by which each pause between two looks at a lock takes 10 ms, and how many of them there were. */
+/** A clock by which each pause between two checks of a lock takes 10 ms, and the number of pauses. */
 function countedPauses() {
   let pauses = 0;
   return { now: () => pauses * 10, pause: () => void pauses++, count: () => pauses };
 }
 
-describe("a lock", () => {
-  it("is not taken from a process that lives, whatever the clock of its folder says", async () => {
+describe("a file lock", () => {
+  it("is not taken from a live process, whatever the clock of its folder says", async () => {
     const folder = temporaryFolder();
     const file = join(folder, "x.json");
     const until = "while (!fs.existsSync(file + '.waited')) sleep(5)";
@@ -52,7 +52,7 @@ describe("a lock", () => {
     await waitFor(() => existsSync(`${file}.here`));
     const hourAgo = new Date(Date.now() - 3_600_000);
     utimesSync(`${file}.lock`, hourAgo, hourAgo);
-    // It is waited for until more has passed than any lock that was left behind is waited for; the rest is the child's time.
+    // It waits longer than for any stale lock; the rest is the child's time.
     const { now, pause, count } = countedPauses();
     const waiting = {
       now: () => Math.min(now(), 5000),
@@ -67,7 +67,7 @@ describe("a lock", () => {
     expect(readdirSync(folder).sort()).toEqual(["x.json", "x.json.here", "x.json.waited"]);
   });
 
-  it("is taken from a process that was killed, soon and not at once", async () => {
+  it("is taken from a killed process, soon and not at once", async () => {
     const file = join(temporaryFolder(), "x.json");
     const child = other(file, `fs.writeFileSync(file + ".here", ""); sleep(60000);`);
     await waitFor(() => existsSync(`${file}.here`));
@@ -83,7 +83,7 @@ describe("a lock", () => {
   it.each([
     ["an empty one", []],
     ["one of another machine", [`1.${uuid}@elsewhere`]],
-  ])("is taken after a while when nobody is known to hold it: %s", (_, names) => {
+  ])("is taken after a while without a known owner: %s", (_, names) => {
     const file = join(temporaryFolder(), "x.json");
     mkdirSync(`${file}.lock`);
     for (const name of names) writeFileSync(join(`${file}.lock`, name), "");
@@ -94,7 +94,7 @@ describe("a lock", () => {
     expect(pauses.count(), "two seconds").toBe(202);
   });
 
-  it("is waited for no longer than ten seconds, and the error says which it is and whose", () => {
+  it("is awaited no longer than ten seconds, and the error names it and its owner", () => {
     const file = join(temporaryFolder(), "x.json");
     mkdirSync(`${file}.lock`);
     writeFileSync(join(`${file}.lock`, `${process.pid}.${uuid}@${host}`), "");
@@ -110,14 +110,14 @@ describe("a lock", () => {
     expect(readdirSync(`${file}.lock`), "it is another's").toHaveLength(1);
   });
 
-  it("is given back only by whoever has it", () => {
+  it("is released only by its owner", () => {
     const file = join(temporaryFolder(), "x.json");
     const another = `1.${uuid}@elsewhere`;
     withFileLock(file, () => writeFileSync(join(`${file}.lock`, another), ""));
     expect(readdirSync(`${file}.lock`)).toEqual([another]);
   });
 
-  it("is given back when the work fails", () => {
+  it("is released when the work fails", () => {
     const file = join(temporaryFolder(), "x.json");
     const fail = () => {
       throw new Error("no");
@@ -126,7 +126,7 @@ describe("a lock", () => {
     expect(existsSync(`${file}.lock`)).toBe(false);
   });
 
-  it("is never had by two, also when many find one that was left behind", async () => {
+  it("is never held by two processes, also when many find a stale one", async () => {
     const folder = temporaryFolder();
     const file = join(folder, "count");
     writeFileSync(file, "0");
@@ -138,7 +138,7 @@ describe("a lock", () => {
     expect(readdirSync(folder)).toEqual(["count"]);
   });
 
-  it.each(["home", "home/deeper"])("is none where a file stands in place of a folder above it: %s", (path) => {
+  it.each(["home", "home/deeper"])("cannot exist with a file in place of a parent folder: %s", (path) => {
     const folder = join(temporaryFolder({ home: "" }), path);
     const work = () => withFileLock(join(folder, "x.json"), () => expect.unreachable());
     expect(work).toThrow(
@@ -151,7 +151,7 @@ describe("a lock", () => {
 });
 
 describe("a file that is replaced", () => {
-  it("[Q-22] has the mode that was wanted, whatever was left behind beside it", () => {
+  it("[Q-22] has the requested mode, whatever leftovers are next to it", () => {
     const folder = temporaryFolder();
     const file = join(folder, "config.toml");
     writeFileSync(`${file}.${process.pid}`, "half", { mode: 0o644 });
@@ -162,14 +162,14 @@ describe("a file that is replaced", () => {
     expect(readFileSync(`${file}.${process.pid}`, "utf8")).toBe("half");
   });
 
-  it.skipIf(process.getuid?.() !== 0)("stays its owner's when root replaces it", () => {
+  it.skipIf(process.getuid?.() !== 0)("keeps its owner when root replaces it", () => {
     const file = join(temporaryFolder({ "config.json": "{}" }), "config.json");
     chownSync(file, 12345, 12346);
     replaceFile(file, "{ }", 0o600);
     expect(statSync(file)).toMatchObject({ uid: 12345, gid: 12346, mode: 0o100600 });
   });
 
-  it("leaves no draft when it cannot be put in place", () => {
+  it("leaves no temporary file when it cannot be put in place", () => {
     const folder = temporaryFolder({ "config.toml/x": "" });
     expect(() => replaceFile(join(folder, "config.toml"), "secret")).toThrow(
       expect.objectContaining({ code: "unwritable" }),
@@ -177,7 +177,7 @@ describe("a file that is replaced", () => {
     expect(readdirSync(folder)).toEqual(["config.toml"]);
   });
 
-  it("is where its links lead, one after the other, also when nothing is there; a loop leads nowhere", () => {
+  it("is at the target of its links, also if it does not exist yet; a loop has no target", () => {
     const folder = temporaryFolder({ "dots/readme": "" });
     const file = join(folder, "config.toml");
     symlinkSync("dots/first", file);

@@ -28,7 +28,7 @@ export const EFFECT: ApprovalRequest = {
 
 export const TAIL = { stop: "answer", isError: false, iterations: 2, ms: 1200, usage: NO_USAGE } as const;
 
-/** A process of its own that has `runs` of this home. What it says with `say` comes back. */
+/** Another process that has `runs` of this home. It reports with `say`. */
 export async function elsewhere(home: string, program: string, before: readonly string[] = []): Promise<unknown> {
   const script = `
     import { createRunStore } from ${JSON.stringify(moduleOf("store/runs"))};

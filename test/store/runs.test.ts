@@ -25,7 +25,7 @@ const thrownBy = async (work: () => unknown): Promise<Pick<SkillError, "code" | 
   throw new Error("nothing was thrown");
 };
 
-/** A store of runs in a home, and the folder that they are in. */
+/** A store of runs in a home, and their folder. */
 function storeIn(home = temporaryFolder(), keep?: RunRetention): RunStore & { folder: string } {
   return { ...createRunStore(home, keep), folder: join(home, "runs") };
 }
@@ -40,7 +40,7 @@ async function begun(runs: RunStore, id: string, work: (journal: Journal) => unk
 
 const DAY_MS = 86_400_000;
 
-/** A run that ended so many days ago, as it stands in its file. */
+/** A run that ended this many days ago, as its file contains it. */
 function past(runs: { folder: string }, id: string, days: number): void {
   const at = new Date(Date.now() - days * DAY_MS).toISOString();
   const lines = [
@@ -50,15 +50,15 @@ function past(runs: { folder: string }, id: string, days: number): void {
   writeFileSync(join(runs.folder, `${id}.jsonl`), lines.join(""), { mode: 0o600 });
 }
 
-describe("the runs", () => {
-  it("are none before the first, and nothing is made for a look", async () => {
+describe("the list of runs", () => {
+  it("is empty before the first one, and listing creates nothing", async () => {
     const home = temporaryFolder();
     expect(await createRunStore(home).list()).toEqual([]);
     expect((await thrownBy(() => createRunStore(home).find("last"))).code).toBe("run-unknown");
     expect(readdirSync(home)).toEqual([]);
   });
 
-  it("say what became of each, the newest first", async () => {
+  it("has the outcome of each, the newest first", async () => {
     const runs = storeIn();
     await begun(runs, "20260101-000000-00000001", (journal) => journal.end({ content: "" }, { ...TAIL, cost: 0.5 }));
     await begun(runs, "20260101-000000-00000002", (journal) => journal.step("model:1", {}));
@@ -84,7 +84,7 @@ describe("the runs", () => {
     expect((await runs.find("00000005")).state).toBe("interrupted");
   });
 
-  it("are found by what an id begins or ends with, when that is one alone", async () => {
+  it("is searched by a unique prefix or suffix of an id", async () => {
     const runs = storeIn();
     await begun(runs, ID);
     await begun(runs, OTHER);
@@ -97,7 +97,7 @@ describe("the runs", () => {
     expect((await thrownBy(() => runs.resume("../runs/x"))).code).toBe("run-unknown");
   });
 
-  it("know the later of two that began in the same second", async () => {
+  it("orders two runs of the same second", async () => {
     const runs = storeIn();
     await begun(runs, "20260102-030405-ffffffff");
     const first = Date.now();
@@ -107,7 +107,7 @@ describe("the runs", () => {
     expect((await runs.list())[0]?.id).toBe("20260102-030405-00000000");
   });
 
-  it("are listed in steps that grow with their number, also those that have no end", async () => {
+  it("takes linear steps, also for runs without an end", async () => {
     const homeWith = async (many: number) => {
       const home = temporaryFolder();
       const runs = storeIn(home);
@@ -129,12 +129,12 @@ describe("the runs", () => {
 });
 
 describe("a run", () => {
-  it("is taken by one of many processes that want it at once", async () => {
+  it("is taken by one of many concurrent processes", async () => {
     const home = temporaryFolder();
     const runs = storeIn(home);
     await begun(runs, ID);
     const count = IS_LONG ? 20 : 8;
-    // All begin when all are there, and the winner keeps it until all others have tried.
+    // All start when all are ready, and the winner keeps it until all others have tried.
     const racer = `
       import { readdirSync, writeFileSync } from "node:fs";
       const mark = (what) => writeFileSync(${JSON.stringify(home)} + "/" + what + "-" + process.pid, "");
@@ -159,7 +159,7 @@ describe("a run", () => {
     expect(lines.filter(({ type }) => type === "step")).toHaveLength(1);
   });
 
-  it("is free again when the process that had it was killed, or its number is another's now", async () => {
+  it("is free again when its process was killed, or the pid belongs to another process now", async () => {
     const home = temporaryFolder();
     const runs = storeIn(home);
     await begun(runs, ID);
@@ -188,7 +188,7 @@ describe("a run", () => {
     }
   });
 
-  it("that nobody could take when it was begun leaves nothing to go on with", async () => {
+  it("leaves nothing to resume when it could not be taken at its start", async () => {
     const runs = storeIn();
     await begun(runs, OTHER);
     mkdirSync(join(runs.folder, `${ID}.owner`));
@@ -196,7 +196,7 @@ describe("a run", () => {
     expect((await runs.list()).map(({ id }) => id)).toEqual([OTHER]);
   });
 
-  it("of a process on another machine is not taken from it, and says how it can be", async () => {
+  it("of a process on another machine is not taken from it, and the message explains how to do that", async () => {
     const runs = storeIn();
     await begun(runs, ID);
     writeFileSync(join(runs.folder, `${ID}.owner`), JSON.stringify({ pid: 1, host: "elsewhere", start: "1" }));
@@ -206,7 +206,7 @@ describe("a run", () => {
     expect(fix).toContain(`remove ${join(runs.folder, `${ID}.owner`)}`);
   });
 
-  it("that ended while somebody was about to take it is not taken", async () => {
+  it("is not taken when it ended meanwhile", async () => {
     const home = temporaryFolder();
     const runs = storeIn(home);
     await begun(runs, ID);
@@ -222,7 +222,7 @@ describe("a run", () => {
     expect(readdirSync(runs.folder).filter((name) => name.includes("owner"))).toEqual([]);
   });
 
-  it("gets one answer to each question, and none that it did not ask for", async () => {
+  it("accepts one answer to each question, and none without a question", async () => {
     const runs = storeIn();
     await begun(runs, ID, (journal) => journal.ask("approval:1", EFFECT));
     await begun(runs, OTHER, (journal) => journal.step("model:1", {}));
@@ -241,7 +241,7 @@ describe("a run", () => {
     await journal.ask("approval:2", { ...EFFECT, what: "send another" });
     await journal.ask("approval:3", { ...EFFECT, what: "send a third" });
     await journal.close();
-    // What was looked at is what is agreed to.
+    // The shown action is the approved one.
     expect((await thrownBy(() => runs.answer(ID, { isApproved: true }, EFFECT))).message).toContain(
       "now asks for a different approval",
     );
@@ -253,7 +253,7 @@ describe("a run", () => {
     expect((await thrownBy(() => runs.answer(ID, { isApproved: true }))).message).toBe(`Run ${ID} was cancelled`);
   });
 
-  it("still waits when whoever took it up was killed before there was a word", async () => {
+  it("still waits when the process that resumed it was killed before an answer", async () => {
     const runs = storeIn();
     await begun(runs, ID, (journal) => journal.ask("approval:1", EFFECT));
     await (await runs.resume(ID)).close();
@@ -263,7 +263,7 @@ describe("a run", () => {
     expect((await runs.find(ID)).state).toBe("interrupted");
   });
 
-  it("that was called off stays so, and cannot be called off twice", async () => {
+  it("stays canceled, and cannot be canceled twice", async () => {
     const runs = storeIn();
     await begun(runs, ID);
     await runs.cancel(ID);
@@ -278,7 +278,7 @@ describe("a run", () => {
     expect(await runs.find(OTHER)).toMatchObject({ state: "cancelled", end: { stop: "aborted" } });
   });
 
-  it("takes a word also when its last line was torn", async () => {
+  it("accepts an answer also after a torn last line", async () => {
     const runs = storeIn();
     await begun(runs, ID, (journal) => journal.ask("approval:1", EFFECT));
     const file = join(runs.folder, `${ID}.jsonl`);
@@ -292,8 +292,8 @@ describe("a run", () => {
   });
 });
 
-describe("what is kept", () => {
-  it("is what is new, and of what is over no more than so many", async () => {
+describe("retention of runs", () => {
+  it("keeps new runs, and a limited number of finished ones", async () => {
     const runs = storeIn();
     await begun(runs, ID, (journal) => journal.ask("approval:1", EFFECT));
     for (let number = 1; number <= 5; number++) past(runs, `2025010${number}-000000-00000000`, 40 - number * 5);
@@ -308,7 +308,7 @@ describe("what is kept", () => {
     expect(await runs.list()).toHaveLength(3);
   });
 
-  it("is what a process is at, however old", async () => {
+  it("keeps active runs, however old", async () => {
     const runs = storeIn();
     const journal = await runs.create(newRun());
     await begun(runs, OTHER);
@@ -319,7 +319,7 @@ describe("what is kept", () => {
     expect(readdirSync(runs.folder).filter((name) => name.startsWith(OTHER))).toEqual([]);
   });
 
-  it("is looked through once a day, when a run begins", async () => {
+  it("happens once a day, when a run starts", async () => {
     const runs = storeIn(temporaryFolder(), { days: 30, most: 1000 });
     await begun(runs, ID);
     past(runs, "20250101-000000-00000000", 31);
@@ -331,7 +331,7 @@ describe("what is kept", () => {
     expect((await runs.list()).map(({ id }) => id)).not.toContain("20250101-000000-00000000");
   });
 
-  it("is not deleted because the clock jumped ahead for one command, but once a second run has seen that time", async () => {
+  it("does not follow a clock that jumped ahead for one command, until a second run has seen that time", async () => {
     const runs = storeIn(temporaryFolder(), { days: 30, most: 1000 });
     const look = (at: number) => utimesSync(join(runs.folder, ".pruned"), at / 1000, at / 1000);
     const old = ["20250101-000000-00000000", "20250102-000000-00000000"];

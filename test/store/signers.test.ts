@@ -19,7 +19,7 @@ const der = (key: KeyObject) =>
   key.export({ format: "der", type: key.type === "private" ? "pkcs8" : "spki" }).toString("base64");
 
 describe("signers", () => {
-  it("are written down for the user alone, and read again", () => {
+  it("are stored for the user alone, and read again", () => {
     const home = temporaryFolder();
     expect(createSignerStore(home).add("alice", alice)).toBe(true);
     expect(createSignerStore(home).list()).toEqual([
@@ -42,7 +42,7 @@ describe("signers", () => {
     expect(signers.add("eve", alice)).toBe(true);
   });
 
-  it("have names that can be typed and cannot deceive", () => {
+  it("have names that can be typed and are not confusable", () => {
     const signers = createSignerStore(temporaryFolder());
     for (const name of ["", "__proto__", "a b", "a\nb", "\u202ealice", "a".repeat(65), "-x", "../x"]) {
       expect(() => signers.add(name, alice)).toThrow(/Invalid signer name/);
@@ -50,7 +50,7 @@ describe("signers", () => {
     expect(signers.add("alice+work@example.org", alice)).toBe(true);
   });
 
-  it("count none when what was written down cannot be read, or was edited", () => {
+  it("are ignored when the record is unreadable or edited", () => {
     const home = temporaryFolder();
     createSignerStore(home).add("alice", alice);
     const file = join(home, "signers.json");
@@ -71,7 +71,7 @@ describe("signers", () => {
 });
 
 describe("publicKeyFrom", () => {
-  it("reads a key alone, as SPKI and as PEM", () => {
+  it("reads a public key, as SPKI and as PEM", () => {
     for (const given of [alice.toString("base64"), ` ${alice.toString("base64")}\n`, der(publicKey), pem(publicKey)]) {
       expect(parsePublicKey(given)).toEqual(alice);
     }
@@ -96,7 +96,7 @@ describe("publicKeyFrom", () => {
     }
   });
 
-  it("refuses keys of other kinds, and what is none", () => {
+  it("refuses other kinds of keys, and invalid ones", () => {
     const rsa = createPublicKey(generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey);
     const x25519 = generateKeyPairSync("x25519").publicKey;
     const odd: [string, RegExp][] = [

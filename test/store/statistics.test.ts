@@ -19,8 +19,8 @@ type Modules = typeof import("../../src/store/statistics.ts") & typeof import(".
 const TOKENS = { input: 100, output: 10, cached: 0 };
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-describe("what is counted", () => {
-  it("[S-30][W-14] a run that ended: how, how long, how often the model was asked, and what it cost", async () => {
+describe("the statistics", () => {
+  it("[S-30][W-14] count an ended run with its outcome, its duration, its model calls and its cost", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const begun = new Date().toISOString();
     await statistics.record(started("greet", { run: "a", source: "user", model: "test/one" }));
@@ -49,7 +49,7 @@ describe("what is counted", () => {
     expect([begun, greet?.lastUse, new Date().toISOString()].toSorted()[1]).toBe(greet?.lastUse);
   });
 
-  it("[W-19] by real runs, those within others too, which are counted once in all", async () => {
+  it("[W-19] count real runs, including inner ones, which are counted once in total", async () => {
     const scene = await useScene({
       skills: { outer: {}, inner: {} },
       turns: [
@@ -74,7 +74,7 @@ describe("what is counted", () => {
     expect(await statistics.total()).toMatchObject({ runs: 2, inputTokens: 300, outputTokens: 30 });
   });
 
-  it("[W-19] loads of a session, and no conversation", async () => {
+  it("[W-19] count loads of a session, but no conversation", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const session = openSession(await catalogOf({ greet: {} }), { statistics });
     await session.load("greet");
@@ -84,14 +84,14 @@ describe("what is counted", () => {
     expect((await statistics.perSkill())[0]).not.toHaveProperty("p50Ms");
   });
 
-  it("[W-19] nothing of a name that no skill has", async () => {
+  it("[W-19] ignore a name without a skill", async () => {
     const scene = await useScene({ skills: { greet: {} }, turns: [] });
     const statistics = createStatisticsStore(scene.found.home);
     await scene.use({ skill: "sk-made-up" }, { statistics });
     expect(await statistics.perSkill()).toEqual([]);
   });
 
-  it("a run that waited and was gone on with is one, and how it began is still known", async () => {
+  it("count a resumed run once, with its original start", async () => {
     const home = temporaryFolder();
     const first = createStatisticsStore(home);
     await first.record(started("greet", { run: "w", source: "user" }));
@@ -111,7 +111,7 @@ describe("what is counted", () => {
     [20, 10, 19],
     [21, 11, 20],
     [100, 50, 95],
-  ])("of %i times, half is the one at place %i, and all but a twentieth at place %i", async (number, half, most) => {
+  ])("of %i durations have the median at rank %i, and the 95th percentile at rank %i", async (number, half, most) => {
     const statistics = createStatisticsStore(temporaryFolder());
     const times = Array.from({ length: number }, (_, index) => (index + 1) * 10);
     for (const ms of times.sort((a, b) => ((a * 7) % 11) - ((b * 7) % 11)))
@@ -119,7 +119,7 @@ describe("what is counted", () => {
     expect((await statistics.perSkill())[0]).toMatchObject({ p50Ms: half * 10, p95Ms: most * 10 });
   });
 
-  it("only from when it is asked for", async () => {
+  it("start at the requested time", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     for (const day of [1, 2, 3]) await statistics.record(ended("greet", { at: `2026-11-0${day}T12:00:00.000Z` }));
     const since = new Date("2026-11-02T12:00:00.000Z");
@@ -128,7 +128,7 @@ describe("what is counted", () => {
     expect(await statistics.perSkill({ since: new Date("2026-12-01") })).toEqual([]);
   });
 
-  it("[Q-22] no value of a secret, and nothing of what was said", async () => {
+  it("[Q-22] contain no value of a secret, and no message text", async () => {
     const secret = "s3cr3t-value-of-mine";
     const scene = await useScene({
       skills: { keyed: { more: "env: [MY_KEY]\n", body: "Use it." } },
@@ -148,7 +148,7 @@ describe("what is counted", () => {
 });
 
 describe("recent use", () => {
-  it("is what was used or loaded last, each once, and no refusal", async () => {
+  it("contains the last used or loaded skills, each once, without refused ones", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     expect(await statistics.recent(10)).toEqual([]);
     for (const [hour, skill] of ["one", "two", "one", "three"].entries()) {
@@ -160,7 +160,7 @@ describe("recent use", () => {
     expect(await statistics.recent(1)).toEqual(["two"]);
   });
 
-  it("of the same moment goes by which was written last", async () => {
+  it("in the same moment is ordered by the last write", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const at = "2026-11-02T00:00:00.000Z";
     for (const skill of ["b", "a", "c"]) await statistics.record(ended(skill, { at }));
@@ -168,8 +168,8 @@ describe("recent use", () => {
   });
 });
 
-describe("what is used most", () => {
-  it("[A-03] is by number, then by name, without what was refused", async () => {
+describe("frequent use", () => {
+  it("[A-03] is ordered by number, then by name, without refused runs", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     expect(await statistics.mostUsed?.(10)).toEqual([]);
     for (const skill of ["c", "b", "b", "a", "c", "b"]) await statistics.record(ended(skill));
@@ -178,7 +178,7 @@ describe("what is used most", () => {
     expect(await statistics.mostUsed?.(1)).toEqual(["b"]);
   });
 
-  it("[A-04] is taken once for a conversation: its prefix stays, whatever is used in it", async () => {
+  it("[A-04] is read once per conversation: its prefix stays, whatever is used in it", async () => {
     const home = temporaryFolder();
     const many = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`skill-${index}`, {}]));
     const catalog = await catalogOf(many);
@@ -204,7 +204,7 @@ describe("the order of matches", () => {
     return (await session.disclose(query, { maxSkills: 5 })).shown.map(({ name }) => name);
   };
 
-  it("[T-03] is mention, phrase, then what an earlier conversation used last, then the name", async () => {
+  it("[T-03] is mention, phrase, then last use in an earlier conversation, then the name", async () => {
     const home = temporaryFolder();
     const query = "use the d skill for the weekly report";
     expect(await tell(home, query)).toEqual(["d", "c", "a", "b", "e"]);
@@ -215,7 +215,7 @@ describe("the order of matches", () => {
     expect(await tell(home, query), "and the same again").toEqual(["d", "c", "e", "b", "a"]);
   });
 
-  it("[T-03] puts what is loaded in this conversation before what others used", async () => {
+  it("[T-03] prefers skills loaded in this conversation to those that others used", async () => {
     const home = temporaryFolder();
     const statistics = createStatisticsStore(home);
     await statistics.record(ended("e"));
@@ -225,8 +225,8 @@ describe("the order of matches", () => {
   });
 });
 
-describe("the file", () => {
-  it("is there only when there is something to write, and for the user alone", async () => {
+describe("the statistics file", () => {
+  it("exists only after the first write, and for the user alone", async () => {
     const home = join(temporaryFolder(), ".skillet");
     const statistics = createStatisticsStore(home);
     expect(await statistics.perSkill()).toEqual([]);
@@ -251,7 +251,7 @@ describe("the file", () => {
     expect(await createStatisticsStore(home).perSkill()).toMatchObject([{ runs: 2 }]);
   });
 
-  it("[W-19] takes note of what many programs do at once, and loses none", { timeout: 120_000 }, async () => {
+  it("[W-19] contains the writes of many concurrent programs, and loses none", { timeout: 120_000 }, async () => {
     const home = join(temporaryFolder(), "new");
     const count = IS_LONG ? 20 : 8;
     const said = await Promise.all(Array.from({ length: count }, (_, index) => writer(home, `p${index}`, 50)));
@@ -264,9 +264,9 @@ describe("the file", () => {
     }
   });
 
-  it("is waited for when another program begins it at this moment", async () => {
+  it("is awaited when another program creates it at this moment", async () => {
     const home = temporaryFolder();
-    // It lets go once the test has the file open, and so waits for it.
+    // It releases the lock once the test has the file open, and so waits for it.
     const program = `
 const { readdirSync, readlinkSync } = require("node:fs");
 const { DatabaseSync } = require("node:sqlite");
@@ -289,7 +289,7 @@ const timer = setInterval(() => {
     expect(await statistics.perSkill()).toMatchObject([{ runs: 1 }]);
   });
 
-  it("costs a run the same few steps, however many there were before", async () => {
+  it("needs the same few steps per run, however many there were before", async () => {
     const homes = await Promise.all(
       [100, 200, 400].map(async (runs) => {
         const home = temporaryFolder();
@@ -311,10 +311,10 @@ const timer = setInterval(() => {
   });
 });
 
-describe("a file that cannot be used", () => {
+describe("an unusable statistics file", () => {
   const fails = async (home: string): Promise<SkillError> => {
     const statistics = createStatisticsStore(home);
-    // Were the file waited for each time, this would take half an hour.
+    // If each run waited for the file, this would take half an hour.
     for (let number = 0; number < 900; number++) await statistics.record(ended("greet"));
     expect(await statistics.recent(10)).toEqual([]);
     try {
@@ -326,7 +326,7 @@ describe("a file that cannot be used", () => {
     throw new Error("it did not fail");
   };
 
-  it("is none at all: it is left as it is, and said what to do", async () => {
+  it("is ignored: it does not change, and the fix is reported", async () => {
     const home = temporaryFolder({ "statistics.db": "These are notes of mine.\n".repeat(100) });
     const { code, message, fix } = await fails(home);
     expect(code).toBe("statistics-unusable");
@@ -335,7 +335,7 @@ describe("a file that cannot be used", () => {
     expect(readFileSync(join(home, "statistics.db"), "utf8")).toMatch(/^These are notes of mine/);
   });
 
-  it("was written by a newer version", async () => {
+  it("can be of a newer version", async () => {
     const home = temporaryFolder();
     const database = new DatabaseSync(join(home, "statistics.db"));
     database.exec("PRAGMA user_version = 99");
@@ -345,7 +345,7 @@ describe("a file that cannot be used", () => {
     expect(fix).toContain("use the newest skillet");
   });
 
-  it("has tables of somebody else's, which are left as they are", async () => {
+  it("can have foreign tables, which do not change", async () => {
     const home = temporaryFolder();
     const database = new DatabaseSync(join(home, "statistics.db"));
     database.exec("CREATE TABLE theirs (it TEXT)");
@@ -355,7 +355,7 @@ describe("a file that cannot be used", () => {
     expect(tables).toEqual([{ name: "theirs" }]);
   });
 
-  it("is held by another program", async () => {
+  it("can be locked by another program", async () => {
     const home = temporaryFolder();
     const database = new DatabaseSync(join(home, "statistics.db"));
     database.exec("BEGIN EXCLUSIVE");
@@ -366,7 +366,7 @@ describe("a file that cannot be used", () => {
     expect(fix).toContain("another program has locked it");
   });
 
-  it("is a folder", async () => {
+  it("can be a folder", async () => {
     const home = temporaryFolder({ "statistics.db/x": "" });
     expect(await fails(home)).toMatchObject({
       code: "statistics-unusable",
@@ -374,7 +374,7 @@ describe("a file that cannot be used", () => {
     });
   });
 
-  it("cannot be written to, and breaks no run", async () => {
+  it("can be read-only, and breaks no run", async () => {
     const home = temporaryFolder();
     await writer(home, "first", 2);
     chmodSync(join(home, "statistics.db"), 0o444);
@@ -386,7 +386,7 @@ describe("a file that cannot be used", () => {
     expect(await createStatisticsStore(home).perSkill()).toMatchObject([{ runs: 2 }]);
   });
 
-  it("breaks no run either when its folder cannot be made", async () => {
+  it("can be in a folder that cannot be created, which breaks no run either", async () => {
     const folder = temporaryFolder({ file: "" });
     const scene = await useScene({ skills: { greet: {} }, turns: [() => "hello"] });
     const statistics = createStatisticsStore(join(folder, "file", "home"));
@@ -404,7 +404,7 @@ async function writer(home: string, name: string, count: number): Promise<string
   return stderr;
 }
 
-/** As somebody who is not root, whom no mode holds back. */
+/** As an ordinary user, whom modes restrict. */
 function asOrdinary([name = "", count = ""]: string[], home: string): Promise<{ code: number | null; stderr: string }> {
   const isRoot = process.getuid?.() === 0;
   const drop = isRoot ? ["/usr/bin/setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", "--"] : [];

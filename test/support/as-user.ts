@@ -1,5 +1,5 @@
 /**
- * Tries a sandbox as an ordinary user: a separate program, because the process of the tests cannot change its user and change back.
+ * Tests a sandbox as an ordinary user: a separate program, because the process of the tests cannot change its user and change back.
  * `node as-user.ts HOME` runs the probes and every check of the contract, and prints `Tried` as JSON.
  * A test starts it with `asUser()`; the code that it runs never imports it.
  */

@@ -93,7 +93,7 @@ function readRelease(): Record<string, string> {
   return Object.fromEntries(Array.from(text.matchAll(/^(\w+)="?([^"\n]*)"?$/gm), ([, name, value]) => [name, value]));
 }
 
-/** Copies the Node and the npm that this machine has apart from the project's own: a user brings them along. */
+/** Copies the Node and the npm that this machine has in addition to the project's own: a user installs them first. */
 function installNode(folder: string): void {
   const program = (name: string) =>
     realpathSync(execFileSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8", env: { PATH } }).trim());

@@ -7,7 +7,7 @@ import { onTestFinished } from "vitest";
 import { toolServer } from "./mcp-tools.ts";
 
 interface HttpOptions extends CreateMcpHandlerOptions {
-  /** The one token that is taken. */
+  /** The only accepted token. */
   token?: string;
   log?: string;
 }

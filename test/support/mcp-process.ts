@@ -205,6 +205,6 @@ function within<T>(promise: Promise<T>, problem: () => string, ms = PATIENCE_MS)
     timer.unref();
   });
   const either = Promise.race([promise, late]).finally(() => clearTimeout(timer));
-  either.catch(() => {}); // Who waits for it hears of it.
+  either.catch(() => {}); // A caller that waits for it gets the error.
   return either;
 }

@@ -8,9 +8,9 @@ export interface Call {
 
 export interface Said {
   text: string;
-  /** `written` is its input as it comes over the wire, where that is not the JSON of `input`. */
+  /** `written` is its input on the wire, if that is not the JSON of `input`. */
   calls: readonly (Call & { written?: string })[];
-  /** What it thought, which only this server can read again. */
+  /** Its reasoning, which only this server can read again. */
   reasoning?: string;
   usage?: Tokens;
   /** It was cut off. */
@@ -24,7 +24,7 @@ export interface Tokens {
   cached: number;
 }
 
-/** One thing of a conversation. */
+/** One item of a conversation. */
 export type Entry =
   | { role: "user" | "assistant"; text?: string }
   | { call: Call }
@@ -34,23 +34,23 @@ export type Entry =
 export interface ReadRequest {
   model: string;
   isStream: boolean;
-  /** How hard it is to think. */
+  /** The reasoning effort. */
   effort: string | undefined;
-  /** How much it may say. */
+  /** The maximum number of output tokens. */
   mostTokens: number | undefined;
-  /** Whether the end of a stream is to say what was used. */
+  /** True when the end of a stream must report the usage. */
   wantsUsage: boolean;
   instructions: string;
-  /** What the user wrote last. */
+  /** The user's last message. */
   prompt: string;
   tools: Readonly<Record<string, { description: string; schema: Readonly<Record<string, unknown>> }>>;
   entries: readonly Entry[];
 }
 
-/** How a provider's interface spells things. */
+/** The spelling of a provider's API. */
 export interface Protocol {
   path: string;
-  /** What a request must carry. */
+  /** The required parts of a request. */
   headers(apiKey: string): Readonly<Record<string, string>>;
   /** Throws for a body that the provider would refuse. */
   read(body: unknown): ReadRequest;
@@ -344,7 +344,7 @@ function anthropicUsage({ input, output, cached }: Tokens = USED) {
   };
 }
 
-/** What only this server can read again. */
+/** Content that only this server can read again. */
 export function signed(reasoning: string): string {
   return `signed.${Buffer.from(reasoning).toString("base64url")}`;
 }
@@ -356,7 +356,7 @@ export function unsigned(signature: string): string {
 }
 const anthropicCall = ({ id, name, input }: Call) => ({ type: "tool_use", id, name, input });
 
-/** A text as it comes over a wire: in parts that end anywhere. */
+/** Splits a text as it arrives over a wire: in parts that end anywhere. */
 export function pieces(text: string): string[] {
   return text.match(/[\s\S]{1,9}/g) ?? [];
 }

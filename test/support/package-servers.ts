@@ -13,7 +13,7 @@ export interface ServedPackage {
   requires?: readonly string[];
   /** Python: lines of console scripts. */
   programs?: readonly string[];
-  /** Python: it is there as source alone, which has to be built. */
+  /** Python: it exists only as source, which has to be built. */
   isSource?: boolean;
   /** The address that the list of its versions names for its file. Defaults to one of the same server. */
   fileAt?: string;
@@ -25,13 +25,13 @@ export interface ServedPackage {
 
 export interface PackageServer {
   url: string;
-  /** The paths that were asked for. */
+  /** The requested paths. */
   asked: string[];
-  /** Addresses that are answered for a path in place of a file. */
+  /** Redirects: addresses that replace a file at a path. */
   redirects: Map<string, string>;
   /** The value of `Authorization` that each request needs. Defaults to none. */
   authorization: string | undefined;
-  /** What is served from now on. */
+  /** The packages served from now on. */
   serve(...packages: ServedPackage[]): void;
   close(): void;
 }

@@ -64,7 +64,7 @@ export async function startPostgresProxy(server: PostgresServer): Promise<Postgr
       for (const message of framer.take(bytes)) {
         upstream.write(message.bytes);
         if (message.isStartup || ++state.messages !== state.breakAt) continue;
-        // The server does what it got; the program learns nothing of it.
+        // The server executes what it received; the program gets no answer.
         upstream.end();
         client.destroy();
         return;
@@ -125,7 +125,7 @@ export async function startPostgresProxy(server: PostgresServer): Promise<Postgr
   };
 }
 
-/** Splits what a program sends into messages: a length, after a type in all but the first one. */
+/** Splits a program's bytes into messages: a length, after a type in all except the first one. */
 function createFramer() {
   let [rest, isStarted] = [Buffer.alloc(0), false];
   return {

@@ -85,7 +85,7 @@ export const NESTED_FILES: Readonly<Record<string, string>> = {
   "skills/review/examples/sample/SKILL.md": "---\nname: sample\ndescription: Is: an example\n---\n\nDo it.\n",
 };
 
-/** Links of the repository: several ways lead to one file. */
+/** Links of the repository: several paths lead to one file. */
 const LINKS: Readonly<Record<string, string>> = {
   "CLAUDE.md": "AGENTS.md",
   ".claude/skills": "../skills",

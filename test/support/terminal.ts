@@ -7,7 +7,7 @@ import { PROGRAM, RUN, SHARED_CODE } from "./program.ts";
 
 export interface Terminal {
   type(text: string): void;
-  /** Sends it to the program, and to nothing around it. */
+  /** Types it into the program's terminal. */
   signal(name: NodeJS.Signals): void;
   /** Closes the terminal, waits until the program has ended, and returns how it ended. */
   hangUp(): Promise<number>;
@@ -118,7 +118,7 @@ function withoutKeys({ ANTHROPIC_API_KEY: _, OPENAI_API_KEY: __, ...env }: NodeJ
   return { ...env, OLLAMA_HOST: "127.0.0.1:1" };
 }
 
-/** What a terminal shows that was sent this: of what moves its cursor, it knows what readline and the moving line use. */
+/** Renders the output for a terminal: of cursor movements, it supports those of readline and the progress line. */
 function screenOf(written: string): string {
   const rows = [""];
   let column = 0;

@@ -6,7 +6,7 @@ import type { CallOptions, Tool, ToolResult } from "../../src/skill/tool.ts";
 import { discoverIn, type Scene } from "./discover.ts";
 import { skillText } from "./folder.ts";
 
-/** The skill that the document makes: in a home without node_modules. */
+/** The skill of the documentation: in a home without node_modules. */
 export const MY_SKILL = {
   "home/.agent/skills/my-skill/SKILL.md": `---
 name: my-skill
@@ -40,7 +40,7 @@ export const MyToolset = [myTool];
 `,
 };
 
-/** A toolset of tools whose `execute` is this text. */
+/** A toolset with tools whose `execute` is this text. */
 export function toolsetOf(tools: Record<string, string>, more = ""): string {
   const items = Object.entries(tools).map(
     ([name, body]) =>
@@ -49,7 +49,7 @@ export function toolsetOf(tools: Record<string, string>, more = ""): string {
   return `import { z } from "zod";\nimport { Tool } from "@agent/tools";\n${more}\nexport const Tools = [\n${items.join("\n")}\n];\n`;
 }
 
-/** Files of skill `x` in the user's own folder, with `toolsets/index.ts` as its toolset unless it says otherwise. */
+/** Files of skill `x` in the user's own folder, with `toolsets/index.ts` as its toolset by default. */
 export function ownSkill(files: Record<string, string>, references = ["toolsets/index:Tools"]): Record<string, string> {
   const own = "home/.agent/skills/x";
   const listed = references.map((reference) => `  - ${JSON.stringify(reference)}\n`).join("");

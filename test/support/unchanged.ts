@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { waitFor } from "./wait-for.ts";
 
 /**
- * Waits until neither a path nor anything below it has changed for so long. What follows files trusts their times only from then on: a
+ * Waits until neither a path nor anything below it has changed for so long. A watcher of files trusts their times only from then on: a
  * file that has just changed may be incomplete, or change again without another time.
  */
 export async function unchangedFor(ms: number, path: string): Promise<void> {

@@ -6,7 +6,7 @@ export interface Unzipped {
   mode: number;
 }
 
-/** Reads an archive as its list at the end says, and checks every sum. */
+/** Reads an archive by its central directory, and checks every sum. */
 export function unzip(archive: Buffer): Map<string, Unzipped> {
   const end = archive.lastIndexOf(Buffer.from("PK\x05\x06", "latin1"));
   const files = new Map<string, Unzipped>();

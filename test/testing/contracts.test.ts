@@ -74,7 +74,7 @@ const SUITES: Readonly<Record<string, ContractCase[]>> = {
     return {
       open: () => createRunStore(home),
       expireLease: (id) => {
-        // The number of this process is another one's now.
+        // The pid of this process belongs to another one now.
         const owner = join(home, "runs", `${id}.owner`);
         writeFileSync(owner, JSON.stringify({ ...JSON.parse(readFileSync(owner, "utf8")), start: "0" }));
       },

@@ -7,7 +7,7 @@ const text = (...lines: (string | number)[]) => lines.map((line) => `${line}\n`)
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
 describe("diffLines", () => {
-  it("shows what went, what came and the lines around it", () => {
+  it("shows removed lines, added lines and the context", () => {
     expect(diffLines(text(...numbers(1, 9)), text(1, 2, 3, 4, "five", 6, 7, 8, 9))).toEqual([
       "@@ -2,7 +2,7 @@",
       " 2",
@@ -21,7 +21,7 @@ describe("diffLines", () => {
     ]);
   });
 
-  it("shows changes that are far apart as hunks of their own, and near ones as one", () => {
+  it("shows distant changes as separate hunks, and near ones as one", () => {
     const before = numbers(1, 30);
     const after = before.filter((line) => line !== 3 && line !== 5 && line !== 25);
     expect(diffLines(text(...before), text(...after), { context: 1 })).toEqual([
@@ -44,24 +44,24 @@ describe("diffLines", () => {
     expect(diffLines(text(1, 2), text(1, "x", 2), { context: 0 })).toEqual(["@@ -1,0 +2,1 @@", "+x"]);
   });
 
-  it("says nothing of equal texts, nor of a newline at the end", () => {
+  it("is empty for equal texts, and ignores a newline at the end", () => {
     expect(diffLines("a\nb\n", "a\nb\n")).toEqual([]);
     expect(diffLines("a\nb", "a\nb\n")).toEqual([]);
     expect(diffLines("", "")).toEqual([]);
   });
 
-  it("shows a line that ends otherwise, and blank lines", () => {
+  it("shows a line with another ending, and blank lines", () => {
     expect(diffLines("a\r\nb\n", "a\nb\n\n")).toEqual(["@@ -1,2 +1,3 @@", "-a\r", "+a", " b", "+"]);
   });
 
-  it("shows at most so many lines, and how many there are more", () => {
+  it("shows a limited number of lines, and the number of omitted ones", () => {
     const shown = diffLines("", text(...numbers(1, 100)), { maxLines: 3 });
     expect(shown).toEqual(["@@ -0,0 +1,100 @@", "+1", "@@ 99 more lines not shown @@"]);
     expect(diffLines("", "a\n", { maxLines: 2 })).toEqual(["@@ -0,0 +1,1 @@", "+a"]);
     expect(diffLines("", "a\n", { maxLines: 1 })).toEqual(["@@ 2 more lines not shown @@"]);
   });
 
-  it("shows texts that are too different one after the other, says so, and gives up early", async () => {
+  it("shows texts that are too different one after the other, reports that, and stops early", async () => {
     const old = text(...numbers(1, 60_000));
     const now = text(...numbers(1, 60_000).reverse());
     const [header, ...lines] = diffLines(old, now);
@@ -85,10 +85,10 @@ describe("diffLines", () => {
   });
 });
 
-describe("whatever the texts", () => {
+describe("a diff of any texts", () => {
   const lines = fc.array(fc.constantFrom("", "a", "b", "c", "+a", "-b", "@@ -1,1 +1,1 @@", " d"), { maxLength: 30 });
 
-  it("what is shown makes the new of the old, with as few lines as can be", () => {
+  it("turns the old text into the new one, with a minimum of lines", () => {
     fc.assert(
       fc.property(lines, lines, fc.nat({ max: 4 }), (old, now, context) => {
         const shown = diffLines(text(...old), text(...now), { context });
@@ -101,12 +101,12 @@ describe("whatever the texts", () => {
   });
 });
 
-/** A line of the texts can look like a header, but within a hunk it has a mark before it. */
+/** A line of the texts can look like a header, but within a hunk it has a mark in front. */
 function isHeader(shown: string[], index: number): boolean {
   return shown[index]?.startsWith("@@") ?? false;
 }
 
-/** As `patch` does it: by the numbers in the headers, and only where the old lines are what the hunk says. */
+/** Applies like `patch`: by the numbers in the headers, and only if the old lines match the hunk. */
 function applied(old: string[], shown: string[]): string[] {
   const now: string[] = [];
   let at = 0;

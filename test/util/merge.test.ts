@@ -5,9 +5,9 @@ import { expectLinearSteps } from "../support/steps.ts";
 
 const text = (...lines: (string | number)[]) => lines.map((line) => `${line}\n`).join("");
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
-/** So many lines stand for themselves. */
+/** This many lines that are units of their own. */
 const alone = (lines: number) => ({ units: { lines, isFirst: () => true } });
-/** The same of units that begin with some of them. */
+/** The same with units that begin with some of them. */
 const some = (lines: number) => ({ units: { lines, isFirst: (line: string) => /^(?:[a-c1-3]|ours|)$/.test(line) } });
 const merged = (...given: Parameters<typeof mergeLines>) => {
   const result = mergeLines(...given);
@@ -15,34 +15,34 @@ const merged = (...given: Parameters<typeof mergeLines>) => {
 };
 
 describe("mergeLines", () => {
-  it("makes what each side changed", () => {
+  it("applies the changes of each side", () => {
     const base = text(...numbers(1, 9));
     expect(merged(base, text(1, "two", ...numbers(3, 9)), text(...numbers(1, 7), 9, 10))).toBe(
       text(1, "two", ...numbers(3, 7), 9, 10),
     );
   });
 
-  it("makes once what both changed alike, beside what they did not", () => {
+  it("applies a common change once, next to different ones", () => {
     const base = text(0, ...numbers(1, 9));
     const ours = text(0, 1, "same", ...numbers(3, 9), "ours");
     const theirs = text(0, "theirs", 1, "same", ...numbers(3, 9));
     expect(merged(base, ours, theirs)).toBe(text(0, "theirs", 1, "same", ...numbers(3, 9), "ours"));
   });
 
-  it("says where they cannot both have their way, with the lines of each and where ours begin", () => {
+  it("reports conflicts, with the lines of each side and the start of ours", () => {
     const base = text(...numbers(1, 9));
     const ours = text("new", ...numbers(1, 4), "ours", ...numbers(6, 9));
     const theirs = text(...numbers(1, 4), "theirs", "more", ...numbers(6, 9));
     expect(merged(base, ours, theirs)).toEqual([{ base: ["5"], ours: ["ours"], theirs: ["theirs", "more"], line: 6 }]);
   });
 
-  it("takes a line that one side removed and the other changed for a conflict", () => {
+  it("treats a line that one side removed and the other changed as a conflict", () => {
     expect(merged(text(1, 2, 3), text(1, 3), text(1, "two", 3))).toEqual([
       { base: ["2"], ours: [], theirs: ["two"], line: 2 },
     ]);
   });
 
-  it("takes lines that both add at one place for a conflict, wherever it is", () => {
+  it("treats additions of both sides at one place as a conflict, at any place", () => {
     for (const lines of [0, 10]) {
       expect(merged(text(1, 2), text(1, "ours", 2), text(1, "theirs", 2), alone(lines))).toEqual([
         { base: [], ours: ["ours"], theirs: ["theirs"], line: 2 },
@@ -50,7 +50,7 @@ describe("mergeLines", () => {
     }
   });
 
-  it("takes changes next to one another for a conflict, but among lines that stand for themselves", () => {
+  it("treats adjacent changes as a conflict, except among independent lines", () => {
     const [base, ours, theirs] = [text(1, 2, 3, 4), text(1, "ours", 3, 4), text(1, 2, "theirs", 4)];
     expect(merged(base, ours, theirs)).toHaveLength(1);
     expect(merged(base, ours, theirs, alone(1))).toHaveLength(1);
@@ -59,7 +59,7 @@ describe("mergeLines", () => {
     expect(merged(base, ours, text(1, "added", 2, 3, 4), alone(4))).toBe(text(1, "added", "ours", 3, 4));
   });
 
-  describe("among units of several lines", () => {
+  describe("mergeLines with units of several lines", () => {
     const units = { lines: 8, isFirst: (line: string) => /^[A-Z]/.test(line) };
     const base = text("A", " a1", " a2", " a3", "B", " b1", "C", " c1", "end");
     const sides = (ours: string, theirs: string) => {
@@ -70,7 +70,7 @@ describe("mergeLines", () => {
     };
     const with_ = (from: string, to: string) => base.replace(from, to);
 
-    it("makes changes of two that stand next to one another", () => {
+    it("applies changes of two adjacent units", () => {
       expect(sides(with_("B\n b1\n", "B2\n"), with_("C\n c1\n", "C2\n"))).toBe(
         text("A", " a1", " a2", " a3", "B2", "C2", "end"),
       );
@@ -85,7 +85,7 @@ describe("mergeLines", () => {
       );
     });
 
-    it("gives a line to no unit that it was not added to", () => {
+    it("assigns a line only to the unit that it was added to", () => {
       expect(sides(with_("C\n c1\n", ""), with_(" c1\n", " c1\n c2\n")), "its unit is gone").toHaveLength(1);
       expect(sides(with_("B\n b1\n", ""), with_("C\n", "")), "what it joined is gone").toHaveLength(1);
       expect(sides(with_("A\n", "Z\n"), with_(" a3\n", " a3\n a4\n")), "its unit has another name").toHaveLength(1);
@@ -94,7 +94,7 @@ describe("mergeLines", () => {
     });
   });
 
-  it("lets a side change how lines end, and the other what they say", () => {
+  it("lets one side change line ends, and the other the text", () => {
     const crlf = (lines: string) => lines.replaceAll("\n", "\r\n");
     const [base, other] = [text(1, 2, 3), text(1, 2, "three")];
     expect(merged(base, crlf(base), other)).toBe(crlf(other));
@@ -103,17 +103,17 @@ describe("mergeLines", () => {
     expect(merged(crlf(base), crlf(other), base)).toBe(other);
   });
 
-  it("leaves line ends that are mixed as they are", () => {
+  it("keeps mixed line ends unchanged", () => {
     expect(merged("a\r\nb\nc\r\nd\n", "a\r\nb\nc\r\nD\n", "A\r\nb\nc\r\nd\n")).toBe("A\r\nb\nc\r\nD\n");
   });
 
-  it("keeps a last line without an end, and one that was given or taken", () => {
+  it("keeps a last line without an end, and one that was added or removed", () => {
     expect(merged("a\nb\nc", "A\nb\nc", "a\nb\nC")).toBe("A\nb\nC");
     expect(merged("a\nb\nc\n", "A\nb\nc", "a\nb\nc\nd\n")).toBe("A\nb\nc\nd");
     expect(merged("a\nb\nc", "A\nb\nc\n", "a\nb\nC")).toBe("A\nb\nC\n");
   });
 
-  it("knows an empty side", () => {
+  it("handles an empty side", () => {
     expect(merged("", "a\n", "b\n")).toEqual([{ base: [], ours: ["a"], theirs: ["b"], line: 1 }]);
     expect(merged("a\nb\nc\n", "", "a\nb\nC\n")).toHaveLength(1);
   });
@@ -125,12 +125,12 @@ describe("mergeLines", () => {
     expect(result).toBe(text(...lines.map((line) => (line === 10 || line === 39_990 ? -line : line))));
   });
 
-  it("takes texts that are too long or too different for one conflict, and gives up early", async () => {
+  it("treats texts that are too long or too different as one conflict, and stops early", async () => {
     const [base, back] = [text(...numbers(1, 40_000)), text(...numbers(1, 40_000).reverse())];
     expect(merged(base, back, text(0, base))).toHaveLength(1);
     const long = `${numbers(1, 200_000).join("\n")}\n`;
     expect(merged(long, text(0, long), `${long}end\n`)).toHaveLength(1);
-    // Lines that are alike to their last character, and paths through them that all go far.
+    // Lines that are equal up to their last character, and paths through them that all go far.
     const alike = (last: number) => text(...numbers(1, 20_000).map((n) => "x".repeat(300) + ((n * last) % 7)));
     mergeLines(alike(1), alike(2), alike(3));
     await expectLinearSteps(
@@ -144,7 +144,7 @@ describe("mergeLines", () => {
   });
 });
 
-describe("whatever the texts", () => {
+describe("a merge of any texts", () => {
   const line = fc.constantFrom("", "a", "b", "c", "d", "e");
   const lines = fc.array(line, { maxLength: 20 });
   const ending = fc.constantFrom("\n", "\r\n");
@@ -152,7 +152,7 @@ describe("whatever the texts", () => {
     .tuple(lines, ending, fc.boolean())
     .map(([all, end, isEnded]) => all.join(end) + (isEnded && all.length > 0 ? end : ""));
 
-  it("a side that changed nothing has no say, and what both say is said once", () => {
+  it("ignores a side without changes, and applies common changes once", () => {
     fc.assert(
       fc.property(written, written, (base, other) => {
         expect(mergeLines(base, base, other)).toEqual({ text: other });
@@ -163,7 +163,7 @@ describe("whatever the texts", () => {
     );
   });
 
-  it("sides say the same when they are swapped", () => {
+  it("is symmetric", () => {
     fc.assert(
       fc.property(lines, lines, lines, fc.nat({ max: 20 }), (base, ours, theirs, most) => {
         const [b, o, t] = [text(...base), text(...ours), text(...theirs)];
@@ -175,7 +175,7 @@ describe("whatever the texts", () => {
     );
   });
 
-  it("every line that only one side changed is in the result, and none that a side removed", () => {
+  it("contains every line that only one side changed, and none that a side removed", () => {
     const edit = fc.record({ at: fc.nat({ max: 19 }), what: fc.constantFrom("add", "remove", "change") });
     const edits = fc.array(edit, { maxLength: 4 });
     fc.assert(

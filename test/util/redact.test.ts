@@ -9,7 +9,7 @@ const KEY = 'sk-Ab/9+z?"q\\&é';
 const only = (value: string) => new Map([["KEY", value]]);
 const secrets = only(KEY);
 
-/** What comes out when the bytes arrive in pieces of these sizes, over and over. */
+/** The output when the bytes arrive in pieces of these sizes, repeatedly. */
 function stream(
   bytes: Uint8Array,
   of: ReadonlyMap<string, string>,
@@ -34,7 +34,7 @@ const base64 = (text: string) => Buffer.from(text).toString("base64");
 
 const ENTITIES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;" };
 
-/** How programs write a text; every one of these hides all of it but for what stands around it. */
+/** Encodings of programs; each one is redacted completely, except for its surroundings. */
 const FORMS: Record<string, (text: string) => string> = {
   raw: (text) => text,
   "percent, all of it": percent,
@@ -59,7 +59,7 @@ const FORMS: Record<string, (text: string) => string> = {
 };
 
 describe("redact", () => {
-  it.each(Object.entries(FORMS))("hides a secret that is written as %s", (_, write) => {
+  it.each(Object.entries(FORMS))("hides a secret that is encoded as %s", (_, write) => {
     expect(redact(`a ${write(KEY)} b`, secrets)).toBe("a [KEY] b");
   });
 
@@ -69,7 +69,7 @@ describe("redact", () => {
       for (const encoding of ["base64", "base64url"] as const) {
         const shown = redact(text.toString(encoding), only(value));
         expect(shown).toContain("[KEY]");
-        // Of the encoded text is left what does not hold a single bit of the secret.
+        // Only encoded text without a single bit of the secret remains.
         const [left = "", right = ""] = shown.split("[KEY]");
         expect(left).toBe(text.toString(encoding).slice(0, Math.floor((before * 8) / 6)));
         expect(right.replaceAll("=", "").length).toBeLessThanOrEqual(3);
@@ -114,7 +114,7 @@ describe("redact", () => {
     }
   });
 
-  it("hides what is written in a mixture of ways", () => {
+  it("hides a mixture of encodings", () => {
     expect(redact('%73k\\u002dA\\x62%2F9%2bz?\\"q\\\\&amp;%C3%a9', secrets)).toBe("[KEY]");
     expect(redact("p+ss+w%6Frd", only("p ss word"))).toBe("[KEY]");
   });
@@ -122,7 +122,7 @@ describe("redact", () => {
   it("hides emoji, control characters and line breaks in secrets", () => {
     const value = "🔑\u0000\u001b[8m\u007f\r\n👨‍👩‍👧é\tend";
     for (const [name, write] of Object.entries(FORMS)) {
-      if (name === "a form's fields") continue; // It makes \r\n of every line break.
+      if (name === "a form's fields") continue; // It turns every line break into \r\n.
       expect(redact(`<${write(value)}>`, only(value)), name).toBe("<[KEY]>");
     }
     expect(redact("one\r\ntwo", only("one\ntwo"))).toBe("[KEY]");
@@ -136,7 +136,7 @@ describe("redact", () => {
     expect(redact(JSON.stringify("a-value\n"), value)).toBe('"[KEY]\\n"');
   });
 
-  it("takes the longest of those that begin first, and of equal ones the first by name", () => {
+  it("prefers the longest of those that start first, and of equal ones the first by name", () => {
     const nested = new Map(Object.entries({ SHORT: "bcde", LONG: "bcdefgh", EARLY: "abcd" }));
     expect(redact("bcde bcdef bcdefgh abcdefgh", nested)).toBe("[SHORT] [SHORT]f [LONG] [EARLY]efgh");
     const alike = new Map(Object.entries({ Z: "the-same", A: "the-same" }));
@@ -149,13 +149,13 @@ describe("redact", () => {
     expect(redact("hunter2 abé xyz", short)).toBe("[SEVEN] [FOUR] xyz");
   });
 
-  it("knows a hundred secrets apart", () => {
+  it("distinguishes a hundred secrets", () => {
     const many = new Map(Array.from({ length: 100 }, (_, index) => [`KEY_${index}`, `value-${index}-of-many`]));
     const written = [...many.values()].map((value, index) => Object.values(FORMS)[index % 12]?.(value) ?? value);
     expect(redact(written.join("\n"), many)).toBe([...many.keys()].map((name) => `[${name}]`).join("\n"));
   });
 
-  it("leaves a text without a secret as it is, lone surrogates too", () => {
+  it("does not change a text without a secret, including lone surrogates", () => {
     expect(redact("a \ud800 b", secrets)).toBe("a \ud800 b");
     expect(redact("sk-Ab/9+z", secrets)).toBe("sk-Ab/9+z");
   });
@@ -172,7 +172,7 @@ describe("a redactor", () => {
     }
   });
 
-  it("shows at once what cannot become a secret any more", () => {
+  it("emits at once what can no longer become a secret", () => {
     const redactor = createRedactor(only("hunter2")).createStream();
     for (const line of ["Your name? ", "Done\n", "h\n", "hunting\n", "aGVsbG8=\n", "68:65\n", "100 %\n"]) {
       expect(redactor.push(Buffer.from(line)).toString()).toBe(line);
@@ -181,7 +181,7 @@ describe("a redactor", () => {
     expect(redactor.push(Buffer.from("er2")).toString()).toBe("[KEY]");
   });
 
-  it("drops a beginning of a secret at a cut, and shows it at a natural end", () => {
+  it("drops a prefix of a secret at a cut, and emits it at a natural end", () => {
     for (const [name, write] of [...Object.entries(FORMS), ["base64", base64] as const]) {
       const bytes = Buffer.from(write(KEY));
       for (let length = 1; length < bytes.length; length++) {
@@ -205,7 +205,7 @@ describe("a redactor", () => {
     }
   });
 
-  it("forgets what it has learned of a secret that is longer than it can keep, and still finds it", () => {
+  it("forgets its state of a secret that is too long to keep, and still finds it", () => {
     const value = Array.from({ length: 20_000 }, (_, index) => (index * index * 7919).toString(36))
       .join("")
       .slice(0, 20_000);
@@ -225,12 +225,12 @@ describe("a redactor", () => {
   });
 });
 
-describe("whatever the secrets, the text around them and the pieces they come in", () => {
+describe("redaction of any secrets and text in any pieces", () => {
   const character = fc.oneof(
     fc.constantFrom(..."aab%\\+ /&\"'<=-_:u0x6", "\n", "\r", "\0", "é", "€", "🔑"),
     fc.string({ unit: "binary", minLength: 1, maxLength: 1 }),
   );
-  // Without the brackets of a name, or what is put in could complete a secret.
+  // Without the brackets of a name, or the inserted text could complete a secret.
   const anyText = (minLength: number, maxLength: number) =>
     fc.array(character, { minLength, maxLength }).map((parts) => parts.join("").toWellFormed().replace(/[[\]]/g, "."));
   const value = anyText(4, 12).filter(
@@ -245,7 +245,7 @@ describe("whatever the secrets, the text around them and the pieces they come in
     sizes: fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 1, maxLength: 8 }),
   });
 
-  it("a stream is what its whole is, and holds no secret in any form", () => {
+  it("has the same result for a stream and its whole, with no secret in any form", () => {
     fc.assert(
       fc.property(example, ({ values, pieces, sizes }) => {
         const of = new Map(values.map((text, index) => [`KEY${index}`, text]));
@@ -283,7 +283,7 @@ describe("the number of steps", () => {
     ["base64 beside a hundred secrets", many, base64("any bytes whatever, and more of them".repeat(99))],
   ];
 
-  it("grows with the length, whatever the text is", async () => {
+  it("is linear in the length, whatever the text is", async () => {
     const sizes = [32, 64, 128].map((size) => size * KIBIBYTE);
     const counts = await expectLinearSteps(
       ["src/util/redact.ts"],

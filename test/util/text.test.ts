@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { findLookalikes } from "../../src/util/text.ts";
 
-describe("names that look alike", () => {
+describe("confusable names", () => {
   it.each([
     ["dep1oy", "deploy"],
     ["deploy_all", "deploy-all"],
@@ -9,7 +9,7 @@ describe("names that look alike", () => {
     ["c0de-review", "code-review"],
     ["code-reviw", "code-review"],
     ["sumarize", "summarize"],
-  ])("takes %s for %s", (name, other) => {
+  ])("include %s for %s", (name, other) => {
     expect(findLookalikes(name, ["other", other])).toEqual([other]);
   });
 
@@ -18,7 +18,7 @@ describe("names that look alike", () => {
     ["notes-1", "notes-2"],
     ["pdf", "pdx"],
     ["review", "preview-all"],
-  ])("does not take %s for %s", (name, other) => {
+  ])("do not include %s for %s", (name, other) => {
     expect(findLookalikes(name, [other])).toEqual([]);
   });
 });

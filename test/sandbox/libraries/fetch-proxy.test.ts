@@ -14,7 +14,7 @@ const start = promisify(execFile);
 const HOSTS = ["127.0.0.1 localhost", "10.1.2.3 inside.example", "93.184.215.14 public.example"];
 const MIXED = ["93.184.215.14 mixed.example", "10.1.2.3 mixed.example"];
 
-/** Runs pip or npm in a network of its own: the loopback interface has every address, so that each connection can be counted. */
+/** Runs pip or npm in a separate network: the loopback interface has every address, so that each connection can be counted. */
 async function fetchAlone(scenario: FetchScenario): Promise<FetchOutcome> {
   const hosts = join(temporaryFolder(), "hosts");
   writeFileSync(hosts, `${[...HOSTS, ...MIXED].join("\n")}\n`);
@@ -49,7 +49,7 @@ const refusal = (host: string) => ({
   fix: expect.stringMatching(/config set (?:@SCOPE:registry|global\.extra-index-url) URL$/),
 });
 
-/** As a package names it, and as the problem does. */
+/** The name in a package, and the one in the problem. */
 const PRIVATE = [
   ["http://127.0.0.1:8001", "127.0.0.1:8001"],
   ["https://127.0.0.1:8001", "127.0.0.1:8001"],
@@ -94,7 +94,7 @@ describe("npm that fetches packages", { timeout: 60_000 }, () => {
     expect(outcome).toMatchObject({ problem: refusal(host), connections: {} });
   });
 
-  it("[Q-29] requests no dependency that is a git repository, also where the user allows them", async () => {
+  it("[Q-29] requests no dependency that is a git repository, even if the user allows them", async () => {
     const dependencies = {
       evil: "git+http://127.0.0.1:8001/evil.git",
       other: "git+ssh://git@127.0.0.1:8001/other.git",

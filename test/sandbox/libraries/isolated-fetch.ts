@@ -15,7 +15,7 @@ import {
   wheelOf,
 } from "../../support/package-servers.ts";
 
-/** What pip or npm fetch, in a network of its own. `INDEX` in texts is the address of the user's index, `PORT` its port. */
+/** The fetch by pip or npm, in a separate network. `INDEX` in texts is the address of the user's index, `PORT` its port. */
 export interface FetchScenario {
   kind: "python" | "npm";
   wanted: string;
@@ -36,7 +36,7 @@ export interface FetchScenario {
 export interface FetchOutcome {
   locked: string[];
   problem?: { code: string; message: string; fix: string };
-  /** The connections that each listener accepted, by its address, where it accepted any. */
+  /** The connections that each listener accepted, by its address, if any. */
   connections: Record<string, number>;
   /** The requests that the user's own proxy at 127.0.0.1:3128 got, with their authorization. */
   tunnels: string[];
@@ -44,7 +44,7 @@ export interface FetchOutcome {
   left: string[];
 }
 
-/** The hosts that packages name, besides the index. The last one is a public address. */
+/** The hosts that packages name, in addition to the index. The last one is a public address. */
 export const LISTENERS = [
   { host: "127.0.0.1", port: 8001 },
   { host: "::1", port: 8001 },
@@ -145,7 +145,7 @@ function filesOf(packages: readonly ServedPackage[]): RequestListener {
   };
 }
 
-/** A proxy that connects to whatever it is asked for. */
+/** A proxy that connects to any requested host. */
 function upstreamProxy(tunnels: string[]): Server {
   return createTcpServer((client: Socket) => {
     client.on("error", () => client.destroy());

@@ -2,12 +2,9 @@ import { describe, expect, it } from "vitest";
 import { findPackageRoot, parsePackageSet } from "../../../src/sandbox/packages/apt-packages.ts";
 
 describe("names of system packages", () => {
-  it.each(["jq", "g++", "libssl3", "python3.11", "libstdc++6", "0ad", "a".repeat(64)])(
-    "[Q-18] takes %s as it is",
-    (name) => {
-      expect(parsePackageSet([name])).toEqual([name]);
-    },
-  );
+  it.each(["jq", "g++", "libssl3", "python3.11", "libstdc++6", "0ad", "a".repeat(64)])("[Q-18] accepts %s", (name) => {
+    expect(parsePackageSet([name])).toEqual([name]);
+  });
 
   it.each([
     "",
@@ -40,11 +37,11 @@ describe("names of system packages", () => {
     );
   });
 
-  it("[S-26] is a set: order and repetition make no other", () => {
+  it("[S-26] are a set: order and repetition make no difference", () => {
     expect(parsePackageSet(["jq", "curl", "jq"])).toEqual(["curl", "jq"]);
   });
 
-  it("[Q-18] takes 32 and no more", () => {
+  it("[Q-18] are 32 at most", () => {
     const names = Array.from({ length: 33 }, (_, index) => `package${index}`);
     expect(parsePackageSet(names.slice(1))).toHaveLength(32);
     expect(parsePackageSet([...names.slice(1), "package1"])).toHaveLength(32);

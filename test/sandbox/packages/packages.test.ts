@@ -38,7 +38,7 @@ import { cachedBase, canBuild, debian, isRoot, lackedPackages, places } from "./
 const [first = "", second = ""] = lackedPackages(2);
 const none = { own: "/nowhere", shared: undefined };
 
-/** Runs a program of a layer as the sandbox does: an unprivileged user, the layer as a read-only root. */
+/** Runs a program of a layer as the sandbox does: as an unprivileged user, with the layer as a read-only root. */
 function runIn(root: string, argv: readonly string[], mounts: readonly string[] = []): string {
   const drop = isRoot ? ["/usr/bin/setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"] : [];
   const sandbox = ["/usr/bin/bwrap", "--unshare-all", "--uid", "1000", "--gid", "1000", "--ro-bind", root, "/"];
@@ -48,7 +48,7 @@ function runIn(root: string, argv: readonly string[], mounts: readonly string[] 
 
 const contentOf = (folder: string) => readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();
 
-/** All that apt and dpkg keep of the host. */
+/** The host's state of apt and dpkg. */
 function hostState(): string {
   const hash = createHash("sha256");
   for (const folder of ["/var/lib/apt", "/var/cache/apt", "/var/lib/dpkg/info", "/var/log/apt"])
@@ -69,7 +69,7 @@ describe("finding the root for a skill's packages", () => {
     });
   });
 
-  it.skipIf(!debian)("[S-26] says how to build what is not there", () => {
+  it.skipIf(!debian)("[S-26] explains how to build a missing one", () => {
     expect(findPackageRoot(["tar", first], none)).toEqual({
       kind: "missing",
       fix: "build them once",
@@ -97,7 +97,7 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     layer = built;
   }, 180_000);
 
-  it("[S-26] puts a package into a root of its own, which any user can run", () => {
+  it("[S-26] installs a package into a separate root, which any user can run", () => {
     const { version } = layer.lock.packages.find(({ name }) => name === first) ?? {};
     expect(runIn(layer.root, ["dpkg-query", "-W", "-f", "${Version}", first])).toBe(version);
     expect(runIn(layer.root, ["sh", "-c", "cat $(dpkg -L $0 | grep -m1 copyright)", first])).not.toBe("");
@@ -106,7 +106,7 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     expect(readdirSync(join(shelf.own, "staging"))).toEqual([]);
   });
 
-  it("[Q-18] changes nothing of the host's own packages", () => {
+  it("[Q-18] changes nothing in the host's own packages", () => {
     expect(hostState()).toBe(before);
     expect(findPackageRoot([first], none).kind, "the host has it no more than before").toBe("missing");
   });
@@ -131,7 +131,7 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     expect(packages.find(({ name }: { name: string }) => name === "libc6").sha256).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  it("[Q-18] refuses a deb that is not what the lock says, and leaves nothing behind", async () => {
+  it("[Q-18] refuses a deb that does not match the lock, and leaves nothing", async () => {
     const { own, shared } = places();
     const host = requireDebian();
     await withBuilderLock(own, { range: resolveIdRange }, async (turn) => {
@@ -151,7 +151,7 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     expect(findPackageRoot([first], { own, shared }).kind).toBe("missing");
   });
 
-  it("[Q-18] names all that is needed, also what a build that was killed had fetched already", async () => {
+  it("[Q-18] names all dependencies, also those that a killed build had fetched already", async () => {
     const { own } = places();
     const host = requireDebian();
     await withBuilderLock(own, { range: resolveIdRange }, async (turn) => {
@@ -163,7 +163,7 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     });
   });
 
-  it("[Q-18] says which package does not exist, and does not take a virtual one for it", async () => {
+  it("[Q-18] names a package that does not exist, and does not accept a virtual one for it", async () => {
     const where = places();
     await expect(buildPackages(["no-such-package", first], where)).rejects.toMatchObject({
       code: "package-unresolved",
@@ -185,7 +185,7 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     expect(bare.download).toBeGreaterThan(plan.download);
   });
 
-  it("[S-26] builds once when two ask at the same time", async () => {
+  it("[S-26] builds once for two concurrent requests", async () => {
     const where = places();
     const told: string[] = [];
     const onProgress = (text: string) => told.push(text);
@@ -216,14 +216,14 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     }
   });
 
-  it("[S-26] has a place for all that the sandbox mounts", () => {
+  it("[S-26] has a mount point for everything that the sandbox mounts", () => {
     const points = ["/skill", "/workspace", "/home/skill", "/opt/skillet", "/tmp", "/run", "/sys"];
     const mounts = points.flatMap((point) => ["--tmpfs", point]);
     const written = points.map((point) => `echo x > ${point}/x`).join(" && ");
     expect(runIn(layer.root, ["sh", "-c", `${written} && id -u`], mounts)).toBe("1000\n");
   });
 
-  it("stops when it is called off, and sweeps what a killed build left", async () => {
+  it("stops on abort, and removes leftovers of a killed build", async () => {
     const where = places();
     const controller = new AbortController();
     const onProgress = (text: string) => text.startsWith("installing") && controller.abort();
@@ -237,7 +237,7 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     expect(readdirSync(join(where.own, "staging"))).toEqual([]);
   });
 
-  it("[S-26] lists what is built, and prunes what no skill uses", async () => {
+  it("[S-26] lists the built layers, and prunes those without a skill", async () => {
     const where = places();
     await buildPackages([first], where);
     await buildPackages([second], where);

@@ -17,11 +17,11 @@ import { temporaryFolder } from "../../support/folder.ts";
 
 export const debian = detectDebian();
 export const isRoot = process.getuid?.() === 0;
-/** Whether packages can be built here at all: Debian, its tools, and ids to build with. */
+/** True when packages can be built here at all: Debian, its tools, and ids to build with. */
 export const canBuild =
   debian !== undefined && ["apt-get", "bwrap", "flock"].every((program) => findSystemProgram(program)) && hasRange();
 
-/** The default place: its base stays between runs, so that a test takes seconds. */
+/** The default folder: its base stays between runs, so that a test takes seconds. */
 export const cached: PackageFolders = {
   own: resolvePackageFolders({ skilletHome: join(homedir(), ".skillet"), env: {} }).own,
   shared: undefined,
@@ -33,7 +33,7 @@ export function lackedPackages(count: number): string[] {
   return small.filter((name) => findPackageRoot([name], cached).kind === "missing").slice(0, count);
 }
 
-/** Makes the base, unless it is there. */
+/** Creates the base, unless it exists. */
 export async function cachedBase(): Promise<BaseSystem> {
   const host = requireDebian();
   return withBuilderLock(cached.own, { range: resolveIdRange }, async (turn) => {
@@ -46,9 +46,9 @@ export async function cachedBase(): Promise<BaseSystem> {
   });
 }
 
-/** A place of one test's own, on the cached base and with its lists of packages. */
+/** A separate folder for one test, on the cached base and with its lists of packages. */
 export function places(folder = temporaryFolder()): PackageFolders {
-  chmodSync(folder, 0o755); // Root builds as another user, who must get there.
+  chmodSync(folder, 0o755); // Root builds as another user, who needs access.
   const own = join(folder, "packages");
   mkdirSync(own);
   const lists = join(cached.own, "apt");

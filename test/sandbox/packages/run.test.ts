@@ -17,7 +17,7 @@ import { canBuild } from "./place.ts";
 const noneLeft = (mark: string) => expect.poll(() => findHostProcesses(mark)).toEqual([]);
 
 describe.skipIf(!canBuild)("a program in a range of ids", () => {
-  it("[Q-18] that cannot have its ids is an error at once, and nothing of it goes on", async () => {
+  it("[Q-18] that cannot have its ids is an error at once, and no process of it survives", async () => {
     const mark = randomUUID();
     const range = { ...resolveIdRange(), uids: [[0, 0, 0]] as const };
     await expect(runInRange(createHostProgramMounts(), ["/bin/sleep", "60", mark], { range })).rejects.toMatchObject({
@@ -26,7 +26,7 @@ describe.skipIf(!canBuild)("a program in a range of ids", () => {
     await noneLeft(mark);
   });
 
-  it.each([0, 1, 2, 4, 8, 16, 32])("[Q-18] that is called off after %s ms ends, and all of it", async (ms) => {
+  it.each([0, 1, 2, 4, 8, 16, 32])("[Q-18] that is aborted after %s ms ends, with all its processes", async (ms) => {
     const mark = randomUUID();
     const signal = AbortSignal.timeout(ms);
     const argv = ["/bin/sh", "-c", "sleep 60", mark];
@@ -38,7 +38,7 @@ describe.skipIf(!canBuild)("a program in a range of ids", () => {
     await noneLeft(mark);
   });
 
-  it("[Q-18] leaves no holder of the lock, whenever who waits for it is called off", async () => {
+  it("[Q-18] leaves no owner of the lock, whenever the waiting process is aborted", async () => {
     const place = join(temporaryFolder(), "packages");
     for (let ms = 0; ms < 12; ms++) {
       const signal = AbortSignal.timeout(ms);
@@ -50,7 +50,7 @@ describe.skipIf(!canBuild)("a program in a range of ids", () => {
 });
 
 describe.skipIf(!canBuild)("a builder", () => {
-  it("[Q-18] waits for what another one started, also when that one is no more", async () => {
+  it("[Q-18] waits for a build of another process, also when that process is gone", async () => {
     const place = join(temporaryFolder(), "packages");
     const left = await withBuilderLock(place, { range: resolveIdRange }, async (turn) =>
       spawn("/bin/sleep", ["300"], { stdio: ["ignore", "ignore", "ignore", turn] }),
@@ -66,8 +66,8 @@ describe.skipIf(!canBuild)("a builder", () => {
   });
 });
 
-describe("a program of the system", () => {
-  it("ends when the process ends that started it, however that is", async () => {
+describe("a system program", () => {
+  it("ends when the process that started it ends, for any reason", async () => {
     const mark = randomUUID();
     const code = `import(${JSON.stringify(moduleOf("sandbox/process"))}).then(({ runProgram }) => runProgram("sh", ["-c", "echo up; sleep 60", ${JSON.stringify(mark)}], { onLine: console.log }))`;
     const host = spawn(process.execPath, ["--no-warnings", "-e", code], { stdio: ["ignore", "pipe", "inherit"] });
@@ -76,7 +76,7 @@ describe("a program of the system", () => {
     await noneLeft(mark);
   });
 
-  it("ends with all that it started when it is called off", async () => {
+  it("ends with all its processes on abort", async () => {
     const mark = randomUUID();
     const controller = new AbortController();
     const running = runProgram("sh", ["-c", `sh -c 'echo up; sleep 60' ${mark} & wait`], {
@@ -87,7 +87,7 @@ describe("a program of the system", () => {
     await noneLeft(mark);
   });
 
-  it("gives whole lines, however they come in", async () => {
+  it("emits whole lines, however they arrive", async () => {
     const lines: string[] = [];
     const onLine = (line: string) => void lines.push(line);
     await runProgram("sh", ["-c", "printf 'Get:1 he'; sleep 0.1; printf 'llo\\n\\nlast'"], { onLine });
@@ -113,7 +113,7 @@ describe("the progress of a build", () => {
     expect(said).toEqual([text]);
   });
 
-  it("says nothing of other lines", () => {
+  it("ignores other lines", () => {
     const said: string[] = [];
     const read = createAptProgress((what) => said.push(what), "amd64");
     for (const line of ["Get:1 http://x", "Get:", "Reading package lists...", "Fetched 53.1 kB in 0s"]) read(line);
@@ -121,11 +121,11 @@ describe("the progress of a build", () => {
   });
 });
 
-describe("the lock of a layer", () => {
+describe("the lock file of a layer", () => {
   const lock = { kind: "layer", suite: "bookworm", arch: "amd64", base: "b", names: ["jq"], packages: [] };
   const folderOf = (value: unknown) => temporaryFolder({ "lock.json": JSON.stringify(value) });
 
-  it("is read where it is one, and is nothing where it is not", () => {
+  it("is parsed if it is valid, and otherwise undefined", () => {
     expect(readLayerLock(folderOf(lock))).toEqual(lock);
     const wrong = [{ names: "jq" }, { names: [1] }, { packages: [{ name: "jq" }] }, { packages: 1 }, { base: 1 }];
     for (const change of [...wrong, { kind: "host" }, { suite: undefined }])

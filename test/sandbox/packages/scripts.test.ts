@@ -21,7 +21,7 @@ import { temporaryFolder, writeFiles } from "../../support/folder.ts";
 import { moduleOf } from "../../support/program.ts";
 import { cached, cachedBase, canBuild, isRoot, lackedPackages, places } from "./place.ts";
 
-/** A package with nothing in it but a script. */
+/** A package with only a script. */
 function debWith(postinst: string): string {
   const folder = temporaryFolder({
     "probe/DEBIAN/control":
@@ -57,7 +57,7 @@ describe.skipIf(!canBuild)("the scripts of a package", { timeout: 90_000 }, () =
     base = await cachedBase();
   }, 180_000);
 
-  it("[Q-18] reach no network: not the host's own, and none outside", async () => {
+  it("[Q-18] reach no network: neither the host's own nor any other", async () => {
     let connections = 0;
     const port = await listening(createServer(() => connections++));
     const reached = (address: string) =>
@@ -71,7 +71,7 @@ describe.skipIf(!canBuild)("the scripts of a package", { timeout: 90_000 }, () =
     expect(connections).toBe(0);
   });
 
-  it("[Q-18] are root of nothing but their own root, and see nothing of the host", async () => {
+  it("[Q-18] are root only in their own root, and see nothing of the host", async () => {
     const where = places();
     const secret = join(where.own, "../secret");
     writeFiles(join(where.own, ".."), { secret: "hidden" });
@@ -107,7 +107,7 @@ true`);
     expect(execFileSync("hostname", { encoding: "utf8" })).not.toContain("skillet-was-here");
   });
 
-  it("[Q-18] leave nothing with rights of its own: no set-id bit, pipe or device, nothing others can write", async () => {
+  it("[Q-18] leave nothing with special permissions: no set-id bit, pipe or device, nothing others can write", async () => {
     const deb = debWith(`cp /bin/sh /probe/shell; chmod 6777 /probe/shell
 mkfifo /probe/pipe; mkdir -m 2777 /probe/folder; mkdir -m 700 /probe/private; echo x > /probe/private/x
 chown 1000:1000 /probe/folder; ln -s /etc/shadow /probe/link; install -m 600 /dev/null /probe/key`);
@@ -142,7 +142,7 @@ chown 1000:1000 /probe/folder; ln -s /etc/shadow /probe/link; install -m 600 /de
     expect(wrong).toBe("");
   });
 
-  it("[Q-18] that fail leave nothing behind, and the error says what they said", async () => {
+  it("[Q-18] that fail leave nothing, and the error quotes their output", async () => {
     const where = places();
     await expect(install(debWith("echo no such luck >&2; exit 7"), where, base)).rejects.toMatchObject({
       code: "package-install",
@@ -167,7 +167,7 @@ const isReadable =
   ]).status === 0;
 
 describe.skipIf(!canBuild || !isReadable)("an ordinary user", { timeout: 90_000 }, () => {
-  it("[S-26] builds with the ids of /etc/subuid on the base that root made, and sweeps what a killed build left", async () => {
+  it("[S-26] builds with the ids of /etc/subuid on the base that root built, and removes leftovers of a killed build", async () => {
     await cachedBase();
     const [name = ""] = lackedPackages(1);
     const { own } = places();
@@ -176,7 +176,7 @@ describe.skipIf(!canBuild || !isReadable)("an ordinary user", { timeout: 90_000 
     writeFiles(folder, {
       passwd: `${readFileSync("/etc/passwd", "utf8")}tester:x:54321:54321::${folder}:/bin/sh\n`,
       subuid: "tester:700000:65536\n",
-      // The user and its ids are there for this process alone: the host's files stay as they are.
+      // The user and its ids exist for this process alone: the host's files do not change.
       "as-user.sh": `set -e
 mount --bind "$1/passwd" /etc/passwd; mount --bind "$1/subuid" /etc/subuid; mount --bind "$1/subuid" /etc/subgid
 exec setpriv --reuid 54321 --regid 54321 --clear-groups "$2" --disable-warning=ExperimentalWarning "$1/build.mts"\n`,

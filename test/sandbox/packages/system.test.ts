@@ -10,8 +10,8 @@ import {
 const missing = (...programs: string[]): HostToolState[] =>
   HOST_TOOLS.map((tool) => ({ tool, path: programs.includes(tool.program) ? undefined : `/usr/bin/${tool.program}` }));
 
-describe("the tools of the system", () => {
-  it.each(["dnf", "pacman", "apk", undefined] as const)("does not ask for apt-get where %s installs", (manager) => {
+describe("the system tools", () => {
+  it.each(["dnf", "pacman", "apk", undefined] as const)("do not require apt-get if %s installs", (manager) => {
     const programs = listHostTools({ isRoot: false, manager }).map(({ tool }) => tool.program);
     expect(programs).toEqual(["bwrap", "prlimit", "newuidmap"]);
     expect(planHostToolFix(missing("apt-get"), { manager, isRoot: true, hasSudo: true })).toEqual({
@@ -20,12 +20,12 @@ describe("the tools of the system", () => {
     });
   });
 
-  it("plans nothing when nothing is missing", () => {
+  it("need no plan when nothing is missing", () => {
     const machine = { manager: "apt-get", isRoot: true, hasSudo: false } as const;
     expect(planHostToolFix(missing(), machine)).toEqual({ commands: [], left: [] });
   });
 
-  it("plans what each package manager takes, with sudo where it is needed", () => {
+  it("have a plan for each package manager, with sudo if it is needed", () => {
     const wanted = missing("bwrap", "newuidmap");
     expect(planHostToolFix(wanted, { manager: "apt-get", isRoot: true, hasSudo: true }).commands).toEqual([
       ["apt-get", "update"],
@@ -42,7 +42,7 @@ describe("the tools of the system", () => {
     ]);
   });
 
-  it("gives a range of ids to a user who has none", () => {
+  it("include a range of ids for a user without one", () => {
     const machine = { manager: "apt-get", isRoot: false, hasSudo: true, userWithoutRange: "ann" } as const;
     expect(planHostToolFix(missing(), machine).commands).toEqual([
       ["sudo", "usermod", "--add-subuids", "524288-589823", "--add-subgids", "524288-589823", "--", "ann"],
@@ -52,7 +52,7 @@ describe("the tools of the system", () => {
     );
   });
 
-  it("says what no command can bring", () => {
+  it("include those that no command can install", () => {
     expect(planHostToolFix(missing("bwrap"), { manager: "apt-get", isRoot: false, hasSudo: false })).toEqual({
       commands: [],
       left: ["bwrap"],
@@ -62,7 +62,7 @@ describe("the tools of the system", () => {
     ]);
   });
 
-  it("runs the commands in order, passes on their lines, and stops at the first that fails", async () => {
+  it("are installed by commands in order, with their output, up to the first failure", async () => {
     const lines: string[] = [];
     const commands = [["echo", "one"], ["false"], ["echo", "two"]];
     expect(await applyHostToolFix(commands, (line) => lines.push(line))).toEqual(["false"]);

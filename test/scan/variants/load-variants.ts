@@ -4,7 +4,7 @@ import type { Labelled } from "../carrier.ts";
 import { type Label, parseSamples, type Sample } from "../sets/load-sets.ts";
 
 /**
- * Skills that the author of the rules wrote, by class of behavior: to try new rules on, and to keep what they find. They say nothing
+ * Skills that the author of the rules wrote, by class of behavior: to try new rules on, and to keep what they find. They prove nothing
  * about skills of others. The frontmatter is added here; the first sentence is the description.
  */
 export function loadVariants(label: Label): Labelled[] {

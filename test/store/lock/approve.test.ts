@@ -26,7 +26,7 @@ const FILES = { "SKILL.md": skillText("x"), "notes.md": "first\n", ".config": "a
 const dirOf = ({ root }: Scene) => join(root, "home/.skillet/installed");
 const folderOf = (scene: Scene) => join(dirOf(scene), "x");
 
-/** The skill `x`, as it was added. */
+/** Adds the skill `x`. */
 async function added(): Promise<Scene> {
   const files = Object.entries(FILES).map(([path, text]) => [`home/.skillet/installed/x/${path}`, text]);
   const scene = await discoverIn(Object.fromEntries(files));
@@ -34,7 +34,7 @@ async function added(): Promise<Scene> {
   return scene;
 }
 
-/** What somebody sees who is asked. */
+/** The text that a user sees before the approval. */
 async function looked(scene: Scene) {
   const skill = withBody(scene.skill("x"), await scene.skill("x").body());
   const state = scene.trust.getLockState(skill);
@@ -46,8 +46,8 @@ const stateOf = async (scene: Scene) => {
   return again.trust.getLockState(again.skill("x")).is;
 };
 
-describe("agreeing to a skill that changed", () => {
-  it("makes it what is locked, keeps what came from the source through any number of changes, and drops that when it is back", async () => {
+describe("approving a changed skill", () => {
+  it("updates the lock, keeps the source's version through any number of changes, and drops it when it is restored", async () => {
     const scene = await added();
     const before = lockIn(dirOf(scene))?.["x"];
     for (const text of ["second\n", "third\n"]) {
@@ -78,7 +78,7 @@ describe("agreeing to a skill that changed", () => {
     ["a file that was removed", (at) => rmSync(join(at, "notes.md"))],
     ["who may run it", (at) => chmodSync(join(at, "notes.md"), 0o755)],
     ["as whom it runs", (at) => chmodSync(join(at, "notes.md"), 0o4644)],
-  ])("is refused when it changed while somebody looked: %s", async (_, change) => {
+  ])("is refused when it changed during the review: %s", async (_, change) => {
     const scene = await added();
     writeFileSync(join(folderOf(scene), "notes.md"), "second\n");
     const text = readFileSync(join(dirOf(scene), "skills.lock"), "utf8");
@@ -92,7 +92,7 @@ describe("agreeing to a skill that changed", () => {
     expect(await stateOf(scene)).toBe("changed");
   });
 
-  it("is refused over what was not looked at, where a host shows only what a run is given", async () => {
+  it("is refused for unreviewed parts, if a host shows only what a run uses", async () => {
     const scene = await added();
     const deep = join(folderOf(scene), "node_modules/a");
     writeFileSync(join(folderOf(scene), "notes.md"), "second\n");
@@ -110,7 +110,7 @@ describe("agreeing to a skill that changed", () => {
     ["a link to a file of its own", (at) => symlinkSync("notes.md", join(at, "more.md")), '"more.md" is a link'],
     ["a link out of it", (at) => symlinkSync("/etc/hostname", join(at, "more.md")), '"more.md" is a link'],
     ["a pipe", (at) => makePipe(join(at, "pipe")), '"pipe" is not a file'],
-  ])("is refused over %s", async (_, change, why) => {
+  ])("is refused for %s", async (_, change, why) => {
     const scene = await added();
     change(folderOf(scene));
     const again = await scene.again();
@@ -121,7 +121,7 @@ describe("agreeing to a skill that changed", () => {
     expect(await stateOf(scene)).toBe("changed");
   });
 
-  it("is refused over a link in the place of its folder", async () => {
+  it("is refused for a link in place of its folder", async () => {
     const scene = await added();
     renameSync(folderOf(scene), join(scene.root, "elsewhere"));
     symlinkSync(join(scene.root, "elsewhere"), folderOf(scene));
@@ -138,7 +138,7 @@ describe("agreeing to a skill that changed", () => {
     );
   });
 
-  it("is refused while the lock cannot be read, and leaves that as it is", async () => {
+  it("is refused while the lock cannot be read, and does not change it", async () => {
     const scene = await added();
     const seen = await looked(scene);
     writeFileSync(join(dirOf(scene), "skills.lock"), "{");
@@ -146,7 +146,7 @@ describe("agreeing to a skill that changed", () => {
     expect(readFileSync(join(dirOf(scene), "skills.lock"), "utf8")).toBe("{");
   });
 
-  it("leaves every other skill in the lock as it is", async () => {
+  it("keeps every other skill in the lock unchanged", async () => {
     const scene = await discoverIn({
       "home/.skillet/installed/x/SKILL.md": skillText("x"),
       "home/.skillet/installed/y/SKILL.md": skillText("y"),
@@ -160,7 +160,7 @@ describe("agreeing to a skill that changed", () => {
     expect(after?.["x"]).toMatchObject({ source: "owner/repo", ref: "main", commit: "abc", path: "p" });
   });
 
-  it("on a terminal is for what was shown there: what is added while the question stands is not agreed to", async () => {
+  it("on a terminal covers what was shown: files that are added during the question are not approved", async () => {
     const scene = await added();
     writeFileSync(join(folderOf(scene), "notes.md"), "second\n");
     const options = { cwd: scene.workspace, env: { HOME: join(scene.root, "home") }, isTTY: true };
@@ -179,8 +179,8 @@ describe("agreeing to a skill that changed", () => {
   });
 });
 
-describe("what somebody agrees to who agrees to a skill", () => {
-  it("is what it brings, in order", () => {
+describe("the scope of an approval of a skill", () => {
+  it("lists its parts, in order", () => {
     expect(listLockGrants(sketch("a"), [])).toEqual(["instructions"]);
     expect(listLockGrants(sketch("a", { more: { packages: ["jq"], toolsets: ["./t:T"] } }), [])).toEqual([
       "instructions",

@@ -160,14 +160,14 @@ const KINDS: readonly [title: string, change: Change, changes: LockDifference[]]
   ],
 ];
 
-describe("a skill that is not as its lock says", () => {
-  it.each(KINDS)("is told by %s, at a first look and after one that found nothing", async (_, change, changes) => {
+describe("a skill that does not match its lock", () => {
+  it.each(KINDS)("is detected by %s, at a first check and after one that found nothing", async (_, change, changes) => {
     const root = temporaryFolder();
     const folder = join(root, "skills/x");
     writeFiles(folder, FILES);
     for (const path of Object.keys(FILES)) {
       chmodSync(join(folder, path), 0o644);
-      utimesSync(join(folder, path), 1000, 1000); // Whole seconds, which can be put back as they were.
+      utimesSync(join(folder, path), 1000, 1000); // Whole seconds, which can be restored.
     }
     const entry = entryFor(folder);
     await settle(folder, entry);
@@ -186,7 +186,7 @@ describe("a skill that is not as its lock says", () => {
     });
   });
 
-  it("is not told by who else may read it, or by folders that hold nothing", () => {
+  it("is not detected by read permissions, or by empty folders", () => {
     const folder = temporaryFolder(FILES);
     chmodSync(join(folder, "scripts/go.sh"), 0o755);
     const agreed = readFileTree(folder);
@@ -200,7 +200,7 @@ describe("a skill that is not as its lock says", () => {
     expect(diffLockedFolder(folder, agreed).differences).toEqual([]);
   });
 
-  it("is told by what is put into a folder that held nothing when it was looked at", async () => {
+  it("is detected by a file in a folder that was empty at the check", async () => {
     const root = temporaryFolder();
     const folder = join(root, "x");
     writeFiles(folder, FILES);
@@ -215,7 +215,7 @@ describe("a skill that is not as its lock says", () => {
     });
   });
 
-  it("cannot be told where a folder of it cannot be read, and is not used then", () => {
+  it("cannot be detected if a folder is unreadable, and is not used then", () => {
     const folder = temporaryFolder(FILES);
     const entry = entryFor(folder);
     // Deeper than any path: not even root can list it.
@@ -229,7 +229,7 @@ describe("a skill that is not as its lock says", () => {
     execFileSync("rm", ["-rf", folder]);
   });
 
-  it("that is gone is told as missing", () => {
+  it("that is deleted is reported as missing", () => {
     const folder = temporaryFolder(FILES);
     const entry = entryFor(folder);
     const skillsDir = { folder: temporaryFolder(), isProject: false, shown: "" };

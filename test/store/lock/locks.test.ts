@@ -22,8 +22,8 @@ function skillAt(folder: string, scope: "installed" | "bundled" | "integration" 
   return read.skill;
 }
 
-describe("the locks of folders of skills", () => {
-  it("are read again as soon as they are others, also when one is written over in place, within one tick", async () => {
+describe("the lock files of skills folders", () => {
+  it("are read again after any change, also one in place, within one tick", async () => {
     const { home, file, folder } = scene();
     const right = entryFor(folder);
     const files = sortLockedFiles([
@@ -43,7 +43,7 @@ describe("the locks of folders of skills", () => {
     }
   });
 
-  it("come and go", () => {
+  it("can be added and deleted", () => {
     const { home, skillsDir, file, folder } = scene();
     const locks = createSkillLocks(home);
     const skill = skillAt(folder);
@@ -58,7 +58,7 @@ describe("the locks of folders of skills", () => {
     expect(locks.findChanges(skill, { digest: "", files: new Map(), instructions: "" })).toBeUndefined();
   });
 
-  it("are looked at once by work that asks about many skills, and again after it", () => {
+  it("are checked once by work on many skills, and again after it", () => {
     const { home, skillsDir, folder } = scene();
     const locks = createSkillLocks(home);
     const skill = skillAt(folder);
@@ -74,7 +74,7 @@ describe("the locks of folders of skills", () => {
     expect(locks.getState(skill)).toEqual({ is: "unlocked" });
   });
 
-  it("say nothing of what is bundled, of what a program brings, or of what is no folder", () => {
+  it("do not cover bundled skills, those of a program, or paths that are not folders", () => {
     const { home, skillsDir, folder } = scene();
     lockAll(skillsDir);
     writeFileSync(join(folder, "more.md"), "");
@@ -87,7 +87,7 @@ describe("the locks of folders of skills", () => {
     expect(locks.getState(skillAt(folder, "user")).is).toBe("changed");
   });
 
-  it("are found by way of a link to the folder of skills", () => {
+  it("are found through a link to the skills folder", () => {
     const { home, skillsDir } = scene();
     lockAll(skillsDir);
     const link = join(home, "link");
@@ -95,7 +95,7 @@ describe("the locks of folders of skills", () => {
     expect(createSkillLocks(home).getState(skillAt(join(link, "x"))).is).toBe("unchanged");
   });
 
-  it("are none where there is no folder, or a file in its place", () => {
+  it("are missing without a folder, or with a file in its place", () => {
     const { home } = scene();
     writeFileSync(join(home, "file"), "");
     mkdirSync(join(home, "empty"));
@@ -105,7 +105,7 @@ describe("the locks of folders of skills", () => {
     }
   });
 
-  it("say where a skill is from", () => {
+  it("contain a skill's origin", () => {
     expect(formatLockSource({ source: "owner/repo" })).toBe("owner/repo");
     expect(formatLockSource({ source: "owner/repo", path: "a/b" })).toBe("owner/repo//a/b");
   });

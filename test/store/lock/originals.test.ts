@@ -16,8 +16,8 @@ const FILES = toLockedFiles(TREE);
 const bytesOf = (path: string) => TREE.get(path)?.bytes ?? Buffer.alloc(0);
 const kept = (home: string) => join(home, "originals", digestTree(FILES).slice(7));
 
-describe("what was agreed to", () => {
-  it("[Q-25] comes back as it was kept, with its modes, also when its lock was put in another order", () => {
+describe("an approved original", () => {
+  it("[Q-25] is restored with its modes, also after its lock was reordered", () => {
     const home = temporaryFolder();
     const originals = createBlobCache(home);
     originals.store(FILES, bytesOf, "/a");
@@ -32,7 +32,7 @@ describe("what was agreed to", () => {
     expect(statSync(kept(home)).mode & 0o777).toBe(0o600);
   });
 
-  it("is nothing when it is damaged, and is whole again once it is kept again", () => {
+  it("is undefined when it is damaged, and complete again once it is stored again", () => {
     const home = temporaryFolder();
     const originals = createBlobCache(home);
     originals.store(FILES, bytesOf, "/a");
@@ -44,7 +44,7 @@ describe("what was agreed to", () => {
     expect(originals.read(FILES)).toBeUndefined();
   });
 
-  it("stays while any folder of skills needs it", () => {
+  it("stays while any skills folder needs it", () => {
     const home = temporaryFolder();
     const originals = createBlobCache(home);
     for (const folder of ["/installed", "/project"]) originals.store(FILES, bytesOf, folder);
@@ -55,7 +55,7 @@ describe("what was agreed to", () => {
     expect(readdirSync(join(home, "originals"))).toEqual([]);
   });
 
-  it("is not kept where nothing can be written, and nothing fails", () => {
+  it("is not stored in a read-only folder, without a failure", () => {
     const home = temporaryFolder({ originals: "a file" });
     const originals = createBlobCache(home);
     originals.store(FILES, bytesOf, "/a");

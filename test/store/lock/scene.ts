@@ -11,7 +11,7 @@ import {
 } from "../../../src/store/lock-file.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-/** Locks every skill in a folder as it is now, as if it had been added. */
+/** Locks every skill in a folder in its present state, as if it had been added. */
 export function lockAll(skillsDir: string, more: Partial<LockedSkill> = {}): Record<string, LockedSkill> {
   const names = readdirSync(skillsDir, { withFileTypes: true }).flatMap((entry) =>
     entry.isDirectory() && !entry.name.startsWith(".") ? entry.name : [],
@@ -26,12 +26,12 @@ export function entryFor(folder: string, more: Partial<LockedSkill> = {}): Locke
   return { source: "/source", digest: digestTree(files), files, grants: ["instructions"], ...more };
 }
 
-/** Waits until the clock has ticked since the last change of a folder: what is changed after that has other times. */
+/** Waits until the clock has ticked since the last change of a folder: later changes have other times. */
 export async function settle(folder: string, { files }: LockedSkill): Promise<void> {
   await waitFor(() => fingerprintTree(folder, files).isSettled);
 }
 
-/** What a folder's lock says; nothing when it has none. */
+/** Reads a folder's lock; undefined without one. */
 export function lockIn(skillsDir: string): Record<string, LockedSkill> | undefined {
   const file = join(skillsDir, LOCK_FILE);
   return existsSync(file) ? parseLock(readFileSync(file, "utf8")) : undefined;

@@ -25,8 +25,8 @@ async function settled() {
   return { home, folder, entry, cache: join(home, "cache/verified") };
 }
 
-describe("what trees looked like", () => {
-  it("is written down once, for the user alone, and not again while nothing changes", async () => {
+describe("fingerprints of skill folders", () => {
+  it("are stored once, for the user alone, and not again without a change", async () => {
     const { home, folder, entry, cache } = await settled();
     readFolderLockState(folder, entry, createFingerprintCache(home));
     const line = readFileSync(cache, "utf8");
@@ -36,10 +36,10 @@ describe("what trees looked like", () => {
     expect(readFileSync(cache, "utf8")).toBe(line);
   });
 
-  it("is enough for the next look: no byte is read again", async () => {
+  it("are enough for the next check: no byte is read again", async () => {
     const { home, folder, entry, cache } = await settled();
     readFolderLockState(folder, entry, createFingerprintCache(home));
-    // A lock that was never true of these bytes, and a line that says that it was: only who reads them finds out.
+    // A lock that never matched these bytes, and a line that claims it did: only reading the bytes reveals it.
     const other = { ...entry, digest: hashSha256("other"), files: { ...entry.files } };
     for (const path of Object.keys(other.files)) other.files[path] = { mode: "644", size: 5, sha256: hashSha256(path) };
     expect(readFolderLockState(folder, other, createFingerprintCache(home)).is).toBe("changed");
@@ -47,7 +47,7 @@ describe("what trees looked like", () => {
     expect(readFolderLockState(folder, other, createFingerprintCache(home)).is).toBe("unchanged");
   });
 
-  it("says nothing of another lock, nor of another folder", async () => {
+  it("are not valid for another lock, nor for another folder", async () => {
     const { home, folder, entry } = await settled();
     const stamps = createFingerprintCache(home);
     readFolderLockState(folder, entry, stamps);
@@ -58,7 +58,7 @@ describe("what trees looked like", () => {
     expect(stamps.isVerified(folder, entry.digest, { ...stamp, text: hashSha256("other") })).toBe(false);
   });
 
-  it("never hides a change, however soon after a look it comes", () => {
+  it("never hide a change, however soon after a check it happens", () => {
     const home = temporaryFolder();
     const folder = join(home, "x");
     writeFiles(folder, { "SKILL.md": skillText("x"), "a.txt": "a" });
@@ -72,7 +72,7 @@ describe("what trees looked like", () => {
     }
   });
 
-  it("counts as settled by when it was looked at, however long the bytes take to read", async () => {
+  it("count as settled by the start of the check, however long the bytes take to read", async () => {
     const home = temporaryFolder();
     const folder = join(home, "x");
     writeFiles(folder, { "SKILL.md": skillText("x") });
@@ -99,7 +99,7 @@ describe("what trees looked like", () => {
       "has ten thousand lines of others",
       (cache) => appendFileSync(cache, `k ${hashSha256("")} ${hashSha256("")}\n`.repeat(10_000)),
     ],
-  ])("costs a look at the bytes when the file %s, and no more", async (_, damage) => {
+  ])("lead to reading the bytes when the file %s, and to nothing else", async (_, damage) => {
     const { home, folder, entry, cache } = await settled();
     readFolderLockState(folder, entry, createFingerprintCache(home));
     damage(cache);
@@ -109,14 +109,14 @@ describe("what trees looked like", () => {
     if (statSync(cache).isFile()) expect(statSync(cache).size).toBeLessThan(100_000);
   });
 
-  it("keeps what two write down who do not know of each other", async () => {
+  it("keep the writes of two independent processes", async () => {
     const { home, folder, entry } = await settled();
     const other = join(home, "installed/y");
     writeFiles(other, { "SKILL.md": skillText("y") });
     const second = entryFor(other);
     await settle(other, second);
     const [one, two] = [createFingerprintCache(home), createFingerprintCache(home)];
-    for (const stamps of [one, two]) stamps.isVerified(folder, "", fingerprintTree(folder, entry.files)); // Both have read what is there.
+    for (const stamps of [one, two]) stamps.isVerified(folder, "", fingerprintTree(folder, entry.files)); // Both have read the present state.
     readFolderLockState(folder, entry, one);
     readFolderLockState(other, second, two);
     const later = createFingerprintCache(home);
@@ -124,7 +124,7 @@ describe("what trees looked like", () => {
     expect(later.isVerified(other, second.digest, fingerprintTree(other, second.files))).toBe(true);
   });
 
-  it("is not written where nobody may write, and nothing fails", async () => {
+  it("are not written in a read-only folder, without a failure", async () => {
     const { home, folder, entry } = await settled();
     writeFileSync(join(home, "cache"), "a file");
     expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("unchanged");
