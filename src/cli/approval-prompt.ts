@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { shortenTexts } from "../agent/run/tool-policy.ts";
+import { shortenTexts } from "../agent/run/redaction.ts";
 import type { DiscoverResult } from "../config/discover.ts";
 import type { Approval, ApprovalRequest, ApprovalScope, Approve } from "../host/approval.ts";
 import { formatHomePath } from "../skill/source/locations.ts";

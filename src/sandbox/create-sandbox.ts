@@ -36,7 +36,7 @@ import {
   SYSTEM_SANDBOX_FOLDER,
 } from "./sandbox-folders.ts";
 import { withSandboxSockets } from "./sandbox-socket.ts";
-import { findUvPrograms, UV_FETCHED_FOLDER } from "./uv.ts";
+import { UV_FETCHED_FOLDER } from "./uv.ts";
 
 /** Options of `createSandbox`: the operator's settings and skillet's own folder. */
 export interface SandboxOptions {
@@ -410,4 +410,17 @@ function isReadableByOthers(path: string): boolean {
     if ((statSync(at).mode & needed) !== needed) return false;
     if (dirname(at) === at) return true;
   }
+}
+
+/** Finds uv and uvx by name, installed for the system or for this user. */
+export function findUvPrograms(userHome: string): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const name of ["uv", "uvx"]) {
+    const own = [".local/bin", ".cargo/bin"]
+      .map((folder) => join(userHome, folder, name))
+      .find((path) => existsSync(path));
+    const program = findSystemProgram(name) ?? own;
+    if (program !== undefined) found.set(name, program);
+  }
+  return found;
 }

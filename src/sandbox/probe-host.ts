@@ -18,10 +18,10 @@ import { dirname, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { SandboxSettings } from "../config/limits.ts";
 import { findSystemProgram, getUserHome, packageRoot } from "../util/system.ts";
+import { findUvPrograms } from "./create-sandbox.ts";
 import { PROBE_PROGRAM } from "./probe-program.ts";
 import type { ProbeResult } from "./probes.ts";
 import { getSandboxFolder, makeReadableFolder } from "./sandbox-folders.ts";
-import { findUvPrograms } from "./uv.ts";
 
 // Folders with the system's programs and settings, which every sandbox can read.
 const SYSTEM_FOLDERS = ["/usr", "/etc", "/opt", "/bin", "/sbin", "/lib", "/lib64"];

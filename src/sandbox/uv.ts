@@ -3,7 +3,6 @@ import { chownSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, stat
 import { basename, join } from "node:path";
 import { SkillError } from "../errors/problem.ts";
 import type { Endpoint, Mount, Sandbox, SandboxLimits } from "../host/sandbox-contract.ts";
-import { findSystemProgram } from "../util/system.ts";
 import { stripCredentials } from "../util/text.ts";
 import { isRoot, makeReadableFolder, NOBODY_UID } from "./sandbox-folders.ts";
 
@@ -59,19 +58,6 @@ const UV_FETCH_LIMITS: SandboxLimits = {
   processes: 256,
   disk: 2048 * MIB,
 };
-
-/** Finds uv and uvx by name, installed for the system or for this user. */
-export function findUvPrograms(userHome: string): Map<string, string> {
-  const found = new Map<string, string>();
-  for (const name of ["uv", "uvx"]) {
-    const own = [".local/bin", ".cargo/bin"]
-      .map((folder) => join(userHome, folder, name))
-      .find((path) => existsSync(path));
-    const program = findSystemProgram(name) ?? own;
-    if (program !== undefined) found.set(name, program);
-  }
-  return found;
-}
 
 /** Returns true if the packages that a script declares have been fetched. */
 export function isScriptFetched(script: UvScript, folder: string): boolean {

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { redactInput, shortenInput } from "../../src/agent/run/redaction.ts";
 import { resumeRun } from "../../src/agent/run/resume-run.ts";
-import { redactInput, shortenInput } from "../../src/agent/run/tool-policy.ts";
 import type { ApprovalRequest } from "../../src/host/approval.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { createRedactor } from "../../src/util/redact.ts";

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { SandboxView } from "../../src/agent/run/run-checks.ts";
+import type { SandboxView } from "../../src/agent/run/plan-use.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { giveValuesIn } from "../support/give-values.ts";

@@ -1,8 +1,9 @@
 import { isAbsolute, join, relative, resolve } from "node:path";
 import { OPEN_SECTIONS } from "../../agent/prompts/prompt-section.ts";
 import { callTool, type ToolApproval } from "../../agent/run/call-tool.ts";
+import { summarizeInput } from "../../agent/run/redaction.ts";
 import { emitRunEvent, type StepRunner } from "../../agent/run/step-runner.ts";
-import { createToolPolicies, findToolBlock, summarizeInput, type ToolPolicy } from "../../agent/run/tool-policy.ts";
+import { createToolPolicies, findToolBlock, type ToolPolicy } from "../../agent/run/tool-policy.ts";
 import { formatProblem } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { Tool, ToolResult } from "../../skill/tool.ts";

@@ -13,7 +13,7 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { type TaintTracker, trackToolResult } from "../policy/taint-tracker.ts";
 import { isSubRunTool } from "../tools/skill-tools.ts";
 import type { AgentLoopOptions, AgentLoopResult } from "./agent-loop.ts";
-import { redactToolResult } from "./redaction.ts";
+import { redactToolResult, shortenInput } from "./redaction.ts";
 import { addUsage, emitRunEvent, type StepRunner } from "./step-runner.ts";
 import {
   type AnsweredApproval,
@@ -21,7 +21,6 @@ import {
   createApprovalRequest,
   findToolBlock,
   requestApproval,
-  shortenInput,
 } from "./tool-policy.ts";
 import type { ParentRun } from "./use-skill.ts";
 

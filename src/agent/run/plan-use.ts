@@ -1,18 +1,41 @@
+import { SOCKET_VARIABLE, TOKEN_VARIABLE } from "../../capabilities/broker-protocol.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
-import { BUILT_IN_TOOLS, type Host, type HostOptions, tryCompleteHost } from "../../config/host.ts";
+import { type Host, type HostOptions, tryCompleteHost } from "../../config/host.ts";
 import type { Problem } from "../../errors/problem.ts";
-import { listDeclaredVariables, type Skill } from "../../skill/skill.ts";
-import { listSkillScripts } from "../../skill/skill-code.ts";
-import { expandToolNames, isOtherClientTool, resolveEntryTool, toDottedToolName } from "../../skill/tool-names.ts";
-import { estimateTokens, findNearest, formatCount, formatNumber } from "../../util/text.ts";
+import {
+  FIXED_VARIABLES,
+  type IsolationLevel,
+  type Mount,
+  type Sandbox,
+  type SandboxPath,
+  WORKSPACE_FOLDER,
+} from "../../host/sandbox-contract.ts";
+import { mapSandboxPath } from "../../sandbox/sandbox-folders.ts";
+import { formatEndpoint } from "../../sandbox/sandbox-socket.ts";
+import { hasFolder, listDeclaredVariables, type Skill } from "../../skill/skill.ts";
+import { SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
+import { copySkill } from "../../skill/source/skill-copy.ts";
+import { estimateTokens, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { findInstructionCommands, RUNBOOK_NAME } from "../models/runbook.ts";
-import { canProvideTool, findFirstDenial, formatToolFix, isToolDisabled } from "../policy/skill-policies.ts";
-import { formatSkillKey } from "../policy/trust-policy.ts";
+import { findDenials, findFirstDenial } from "../policy/skill-policies.ts";
+import { createCommandEnv, getPackageFolders, resolveSandbox } from "../workspace/run-sandbox.ts";
+import {
+  type CommandLimits,
+  checkWorkspace,
+  chooseWorkspaceAccess,
+  getCommandLimits,
+  listGrantedSockets,
+  listSkillPackages,
+  parseEndpoints,
+  resolveSkilletHome,
+  type SkillPackages,
+} from "../workspace/sandbox-permissions.ts";
+import { findSkillLibraries } from "../workspace/skill-libraries.ts";
 import { createHostRedactor, createProblemRedactor } from "./redaction.ts";
 import { readSkillSecrets, resolveRunLimits, resolveUseModel } from "./run-inputs.ts";
 import { toProblem } from "./run-result.ts";
-import { checkUse, ROOT_CONTEXT, type UseRequest } from "./use-skill.ts";
+import { isWebFetch, warnClosedNetwork, warnMissingTools } from "./tool-policy.ts";
+import { checkUse, ROOT_CONTEXT, type UseRequest, warnModelNeeded } from "./use-skill.ts";
 
 /** One check of a planned use. */
 export interface PlanCheck {
@@ -93,7 +116,6 @@ async function checkRunResources(
   host: Host,
   request: UseRequest,
 ): Promise<{ checks: PlanCheck[]; warnings: Problem[] }> {
-  const { checkCodeAccess } = await import("./run-checks.ts");
   const model = await checkModel(skill, host, request);
   const code = await checkCodeAccess(skill, host);
   const limits = { name: "limits", detail: await formatLimits(skill, host, request), refusals: [] };
@@ -190,40 +212,6 @@ async function checkModel(
   }
 }
 
-/**
- * Returns the problem of a use that passes every check, but needs a language model when none is
- * configured. A caller that asks for it before the use prints this problem instead of a failed run.
- */
-export async function findModelProblem(
-  catalog: Catalog,
-  given: HostOptions,
-  request: UseRequest,
-): Promise<Problem | undefined> {
-  const { host, problem } = tryCompleteHost(given);
-  const skill = catalog.find(String(request.skill));
-  if (problem || !skill) return undefined;
-  const resolved = await resolveUseModel(skill, { host, request, chain: ROOT_CONTEXT }).catch(() => undefined);
-  if (resolved?.model.name !== RUNBOOK_NAME) return undefined;
-  const checked = await checkUse({ catalog, host, request, chain: ROOT_CONTEXT }).catch(() => undefined);
-  return checked && "skill" in checked ? (await warnModelNeeded(checked.skill, RUNBOOK_NAME))[0] : undefined;
-}
-
-/** Warns that the runbook model cannot follow the skill: its instructions contain no commands. Each line fits in 80 columns. */
-async function warnModelNeeded(skill: Skill, model: string): Promise<Problem[]> {
-  if (
-    model !== RUNBOOK_NAME ||
-    findInstructionCommands(await skill.body(), { names: skill.manifest.arguments }).length > 0
-  )
-    return [];
-  return [
-    {
-      code: "model-needed",
-      message: `${sanitizeLine(skill.name, 64)} needs a language model: it contains no commands`,
-      fix: "set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default]",
-    },
-  ];
-}
-
 async function formatLimits(skill: Skill, host: Host, request: UseRequest): Promise<string> {
   const { iterations, seconds, tokens } = resolveRunLimits(skill.manifest.maxIterations, host, request);
   const bounds = [
@@ -234,104 +222,136 @@ async function formatLimits(skill: Skill, host: Host, request: UseRequest): Prom
   return `${bounds.join(", ")}; its instructions: about ${formatNumber(estimateTokens(await skill.body()))} tokens`;
 }
 
-/** Warns about tools under `allowed_tools` that no run of the skill can have here. Used before a run, in it, and when a skill is checked. */
-export async function warnMissingTools(skill: Skill, host: Host): Promise<Problem[]> {
-  const { allowed } = skill.manifest.tools;
-  const isMissing = (entry: string) =>
-    resolveEntryTool(entry) !== "*" && !isOtherClientTool(entry) && !canProvideTool(entry, host, skill);
-  const findWarning = async (entry: string): Promise<Problem | Problem[]> => {
-    const isClosed =
-      resolveEntryTool(entry) === "web_fetch" && host.hasBuiltInTools !== false && !isToolDisabled("web_fetch", host);
-    if (isClosed) return await warnClosedNetwork(skill);
-    const meant = findNearest(
-      resolveEntryTool(entry),
-      BUILT_IN_TOOLS.map(({ name }) => name),
-    );
-    const isOurs = BUILT_IN_TOOLS.some(({ name }) => name === resolveEntryTool(entry));
-    return {
-      code: "tool-unmatched",
-      message: `Skill '${skill.name}' lists ${sanitizeLine(entry, 64)}, which is not available`,
-      fix: !isOurs && meant ? `did you mean ${meant}?` : formatToolFix(resolveEntryTool(entry), host, skill),
-    };
-  };
-  return (await Promise.all(allowed.filter(isMissing).map(findWarning))).flat();
-}
-
-/** Warns about tools under `allowed_tools` that match no available tool and would be dropped silently. */
-export async function warnUnmatchedTools(skill: Skill, names: readonly string[], host: Host): Promise<Problem[]> {
-  const { name, manifest } = skill;
-  const { tools } = manifest;
-  const isOurs = (entry: string) => BUILT_IN_TOOLS.some((tool) => tool.name === resolveEntryTool(entry));
-  const isMeant = (entry: string) =>
-    expandToolNames([entry], names).some((one) => names.includes(resolveEntryTool(one)));
-  const missing = tools.allowed.filter(
-    (entry) =>
-      resolveEntryTool(entry) !== "*" &&
-      !isMeant(entry) &&
-      !isOurs(entry) &&
-      !isOtherClientTool(entry) &&
-      canProvideTool(entry, host, skill),
-  );
-  const dynamic = missing.map((entry): Problem => {
-    const bare = toDottedToolName(entry);
-    const several = names.filter((one) => one.endsWith(`.${bare}`));
-    const meant = findNearest(bare, names);
-    const what = sanitizeLine(entry, 64);
-    return several.length > 1
-      ? {
-          code: "tool-ambiguous",
-          message: `Skill '${name}' lists ${what}, which is ambiguous: it matches ${several.join(" and ")}, and neither is offered`,
-          fix: `use the full name, for example ${several[0]}`,
-        }
-      : {
-          code: "tool-unmatched",
-          message: `Skill '${name}' lists ${what}, which is not available`,
-          fix: meant
-            ? `did you mean ${meant}?`
-            : "add an MCP server that provides it under [tools.mcp.NAME] in config.toml",
-        };
+/** Checks the isolation of a run's code and its access to the workspace and the network. */
+export async function checkCodeAccess(
+  skill: Skill,
+  host: Host,
+): Promise<{ checks: PlanCheck[]; warnings: readonly Problem[] }> {
+  let sandbox: Sandbox | undefined;
+  const kept = await runPlanCheck("sandbox", async () => {
+    sandbox = await resolveSandbox(host);
+    return sandbox.level === "none" ? "NOT ISOLATED" : `${sandbox.level} isolation by ${sandbox.by}`;
   });
-  return [...(await warnMissingTools(skill, host)), ...dynamic];
-}
-
-/** Warns about a closed network if the skill's code looks like it needs one. A required tool is refused elsewhere. */
-export async function warnClosedNetwork(skill: Skill): Promise<Problem[]> {
-  const { tools, compatibility = "" } = skill.manifest;
-  if (tools.required.some(isWebFetch)) return [];
-  const scripts = await readScriptTexts(skill);
-  const code = [...scripts, ...findInstructionCommands(await skill.body(), {})];
-  const isNamed = [...tools.allowed, ...tools.preapproved].some(isWebFetch);
-  if (!isNamed && !code.some((text) => NETWORK_CALLS.test(text))) return [];
-  const said = [compatibility, ...code].join("\n");
-  const hosts = new Set(
-    Array.from(said.matchAll(HOST_NAMES), ([, address, api]) => (address ?? api ?? "").toLowerCase()),
-  );
-  const wanted = [...hosts].slice(0, MAX_SUGGESTED_HOSTS).map((host) => `${host}:443`);
-  return [
-    {
-      code: "network-blocked",
-      message: `Skill '${skill.name}' ${isNamed ? "lists web_fetch" : "has code that uses the network"}, but has no network access`,
-      fix: "run",
-      commands: [`skillet config set ${formatSkillKey(skill, "network")} ${wanted.join(",") || "HOST:443"}`],
-    },
+  const open = listOpenEndpoints(skill, host);
+  const checks = [
+    kept,
+    await runPlanCheck("workspace", () => formatWorkspaceAccess(skill, host, sandbox)),
+    await runPlanCheck(
+      "network",
+      () => [...parseEndpoints(open).map(formatEndpoint), ...listGrantedSockets(open)].join(", ") || "closed",
+    ),
   ];
-}
-
-const NETWORK_CALLS = /\b(?:curl|wget)\s|\burllib\.request\b|\brequests\.(?:get|post)\(|\bfetch\(|"node:https?"/;
-const HOST_NAMES = /\bhttps:\/\/([a-z\d][a-z\d.-]*\.[a-z]{2,})|\b(api\.[a-z\d.-]+\.[a-z]{2,})\b/gi;
-const MAX_SUGGESTED_HOSTS = 4;
-
-export function isWebFetch(entry: string): boolean {
-  return resolveEntryTool(entry) === "web_fetch";
-}
-
-async function readScriptTexts(skill: Skill): Promise<string[]> {
-  const readText = async ({ path }: { path: string }) => {
-    try {
-      return [Buffer.from(await skill.read(path)).toString()];
-    } catch {
-      return []; // The file is gone; a run reports it.
-    }
+  return {
+    checks,
+    warnings: open.length === 0 && !skill.manifest.tools.allowed.some(isWebFetch) ? await warnClosedNetwork(skill) : [],
   };
-  return (await Promise.all((await listSkillScripts(skill)).map(readText))).flat();
+}
+
+async function runPlanCheck(name: string, say: () => string | Promise<string>): Promise<PlanCheck> {
+  try {
+    return { name, detail: await say(), refusals: [] };
+  } catch (error) {
+    return { name, detail: "", refusals: [toProblem(error)] };
+  }
+}
+
+/** Formats the workspace access. Throws a SkillError if the configured access is unavailable. */
+function formatWorkspaceAccess(skill: Skill, host: Host, sandbox: Sandbox | undefined): string {
+  if (host.workspace === undefined) return "not visible: there is no workspace";
+  if (host.hasBuiltInTools === false) return "not visible: built-in tools are disabled";
+  const home = resolveSkilletHome(host);
+  const { access, needsWriteApproval, reason } = chooseWorkspaceAccess(host, { skill, home, kind: "run" });
+  const checked = checkWorkspace(host, { access, home });
+  const mounts = checked ? [{ from: checked.folder, to: WORKSPACE_FOLDER, access: "read" as const }] : [];
+  const less = reason && `: ${reason.message}; ${reason.fix}`;
+  if (access === "none") return `not visible${less ?? ': workspace = "none" is set for it'}`;
+  const place = sandbox ? mapSandboxPath(sandbox, mounts, WORKSPACE_FOLDER) : WORKSPACE_FOLDER;
+  const how = access === "read" ? "read-only" : needsWriteApproval ? "writable with your approval" : "writable";
+  return `visible as ${place}, ${how}${less ?? ""}`;
+}
+
+function listOpenEndpoints({ name }: Skill, { settings: { sandbox, skills } }: Host): string[] {
+  return [...sandbox.network, ...(skills.get(name)?.network ?? [])];
+}
+
+/** Everything that a script of a skill would see, computed before anything runs. */
+export interface SandboxView {
+  skill: string;
+  isolation: { level: IsolationLevel; by: string };
+  /** The working directory. */
+  folder: string;
+  /** Every visible path. If the sandbox cannot list them all, only the user's own. */
+  paths: readonly SandboxPath[];
+  /** False if the sandbox shows more than `paths`: the files of an image or, without isolation, those of the user. */
+  isComplete: boolean;
+  /** Endpoints (`host:port`) and sockets of the workspace. */
+  network: readonly string[];
+  /** The names of the environment variables. A shell sets more by itself. */
+  variables: readonly string[];
+  packages: SkillPackages;
+  limits: CommandLimits;
+  /** Reasons why the script would not run, or sees less than by default. */
+  notices: readonly Problem[];
+}
+
+/** Describes the sandbox of a skill's scripts without building anything. Throws a SkillError if no script could run. */
+export async function describeSandbox(host: Host, skill: Skill): Promise<SandboxView> {
+  const home = resolveSkilletHome(host);
+  const sandbox = await resolveSandbox(host);
+  const { access, notices } = chooseWorkspaceAccess(host, { skill, home, kind: "script" });
+  const workspace = checkWorkspace(host, { access, home })?.folder;
+  const { folder: files = skill.origin.source } = skill.origin;
+  const mounts: Mount[] = [];
+  if (hasFolder(skill.origin)) mounts.push({ from: files, to: SANDBOX_SKILL_FOLDER, access: "read" });
+  if (workspace !== undefined && access !== "none") mounts.push({ from: workspace, to: WORKSPACE_FOLDER, access });
+  const seen = (path: string) => mapSandboxPath(sandbox, mounts, path);
+  const visiblePaths = { skill: seen(SANDBOX_SKILL_FOLDER), workspace: seen(WORKSPACE_FOLDER) };
+  const own = listDeclaredVariables(skill);
+  const env = createCommandEnv(new Map(own.map((name) => [name, ""])), { visiblePaths, workspace });
+  const { capabilities } = skill.manifest;
+  const packages = listSkillPackages(skill, host);
+  const kept = getPackageFolders(host);
+  // Loaded only when a sandbox is described.
+  const { findPackageRoot } = await import("../../sandbox/packages/apt-packages.ts");
+  const { PROXY_VARIABLES } = await import("../../sandbox/network-forwarder.ts");
+  const { libraries, missing } = await findSkillLibraries(host, packages, {
+    ...{ skill, copy: await copySkill(skill), sandbox, places: kept },
+  });
+  const root = sandbox.by === "bubblewrap" ? findPackageRoot(packages.system, kept) : undefined;
+  const limits = getCommandLimits(host);
+  const folder = workspace === undefined ? SANDBOX_SKILL_FOLDER : WORKSPACE_FOLDER;
+  const command = {
+    env,
+    folder,
+    mounts: [...libraries.mounts, ...mounts],
+    limits,
+    ...(root?.kind === "layer" ? { root: root.root } : {}),
+  };
+  const paths = sandbox.paths?.(command);
+  const opened = [...host.settings.sandbox.network, ...(host.settings.skills.get(skill.name)?.network ?? [])];
+  const network = parseEndpoints(opened).map(formatEndpoint);
+  const variables = [
+    ...[...Object.keys(FIXED_VARIABLES), "PWD", ...Object.keys(env), ...Object.keys(libraries.env)],
+    ...(network.length === 0 ? [] : PROXY_VARIABLES),
+    ...(capabilities.length === 0 ? [] : [SOCKET_VARIABLE, TOKEN_VARIABLE]),
+  ];
+  const unbuilt = [...(root?.kind === "missing" ? packages.system : []), ...missing];
+  const building: Problem = {
+    code: "system-packages-missing",
+    message: `${unbuilt.join(", ")} will be built before the first run and then be readable too`,
+    fix: "build them now",
+    commands: [`skillet packages build ${skill.name}`],
+  };
+  return {
+    skill: skill.name,
+    isolation: { level: sandbox.level, by: sandbox.by },
+    folder: seen(folder),
+    paths: paths ?? mounts.map(({ from, to, access }) => ({ path: seen(to), access, from })),
+    isComplete: paths !== undefined,
+    network: [...network, ...listGrantedSockets(opened).map((path) => `unix:${path}`)],
+    variables: [...new Set(variables)].sort(),
+    packages,
+    limits,
+    notices: [...findDenials(skill, host, "run"), ...notices, ...(unbuilt.length > 0 ? [building] : [])],
+  };
 }

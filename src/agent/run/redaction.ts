@@ -7,6 +7,7 @@ import type { ToolResult } from "../../skill/tool.ts";
 import type { Journal } from "../../store/journal.ts";
 import type { NewRun } from "../../store/run-rules.ts";
 import { createRedactor, MIN_SECRET_BYTES, type Redactor, type Secrets } from "../../util/redact.ts";
+import { formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { collectModelSecrets } from "../models/resolve-model.ts";
 import type { RunResult } from "./run-result.ts";
@@ -166,4 +167,83 @@ export function warnShortSecrets(secrets: Secrets): Problem[] {
       fix: `use a value of ${MIN_SECRET_BYTES} characters or more`,
     },
   ];
+}
+
+export function createLineRedactor(hide: (text: string) => string): (text: string) => string {
+  return (text) => sanitizeLine(hide(text), 500);
+}
+
+const MAX_SHOWN_TEXT = 2000;
+
+const MAX_SHOWN_DEPTH = 8;
+
+const MAX_SHOWN_ITEMS = 100;
+
+/** Returns the most telling field of an input, or undefined if it has none of the known fields. */
+export function summarizeInput(input: unknown): string | undefined {
+  const { command, path, url, skill } = Object(input) as Record<string, unknown>;
+  return [command, path, url, skill].find((value) => typeof value === "string");
+}
+
+/** Shortens the input of a call for events and logs, without secrets. Omissions are marked. */
+export function shortenInput(input: unknown, redactor: Redactor, depth = 0): unknown {
+  if (typeof input === "string") {
+    const text = redactor.redact(input);
+    return text.length > MAX_SHOWN_TEXT
+      ? `${text.slice(0, MAX_SHOWN_TEXT)}… (${formatNumber(text.length - MAX_SHOWN_TEXT)} more characters)`
+      : text;
+  }
+  if (input === null || typeof input !== "object") {
+    const text = redactor.redact(String(input));
+    return text === String(input) ? input : text;
+  }
+  if (depth === MAX_SHOWN_DEPTH) return "…";
+  if (Array.isArray(input)) {
+    return [
+      ...input.slice(0, MAX_SHOWN_ITEMS).map((item) => shortenInput(item, redactor, depth + 1)),
+      ...formatOmitted(input),
+    ];
+  }
+  const entries = Object.entries(input);
+  return Object.fromEntries([
+    ...entries
+      .slice(0, MAX_SHOWN_ITEMS)
+      .map(([key, value]) => [shortenInput(key, redactor), shortenInput(value, redactor, depth + 1)]),
+    ...formatOmitted(entries).map((said) => ["…", said]),
+  ]);
+}
+
+/** Returns the complete input of a call for approval: nothing is omitted, only secrets are replaced. */
+export function redactInput(input: unknown, redactor: Redactor, depth = 0): unknown {
+  if (typeof input === "string") return redactor.redact(input);
+  if (input === null || typeof input !== "object") return shortenInput(input, redactor);
+  if (depth === MAX_NESTED_INPUT) return redactor.redact(JSON.stringify(input));
+  if (Array.isArray(input)) return input.map((item) => redactInput(item, redactor, depth + 1));
+  const complete: Record<string, unknown> = Object.create(null); // A key may be called `__proto__`.
+  for (const [key, value] of Object.entries(input)) {
+    // Two keys may be equal once secrets are replaced: neither hides the other.
+    const name = redactor.redact(key);
+    let shownKey = name;
+    for (let number = 2; shownKey in complete; number++) shownKey = `${name} (${number})`;
+    complete[shownKey] = redactInput(value, redactor, depth + 1);
+  }
+  return complete;
+}
+
+/** Deeper data is shown as one JSON text. */
+const MAX_NESTED_INPUT = 50;
+
+/** Shortens each text in a value, so that one long text does not push the others out of view. */
+export function shortenTexts(value: unknown, longest: number): unknown {
+  if (typeof value === "string") {
+    const text = value.slice(0, longest);
+    return text === value ? value : `${text}… (${formatNumber(value.length - longest)} more characters)`;
+  }
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map((item) => shortenTexts(item, longest));
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shortenTexts(item, longest)]));
+}
+
+function formatOmitted({ length }: readonly unknown[]): string[] {
+  return length > MAX_SHOWN_ITEMS ? [`${formatNumber(length - MAX_SHOWN_ITEMS)} more`] : [];
 }

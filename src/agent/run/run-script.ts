@@ -1,16 +1,28 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { Broker } from "../../capabilities/capability-broker.ts";
 import { type Host, type HostOptions, notifyHost, tryCompleteHost } from "../../config/host.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { RunEvent } from "../../host/events.ts";
 import { NO_USAGE } from "../../host/model-contract.ts";
-import type { Isolation, ProcessStream, SandboxOutcome } from "../../host/sandbox-contract.ts";
+import type { Isolation, ProcessStream, Sandbox, SandboxOutcome } from "../../host/sandbox-contract.ts";
+import { mapSandboxPath } from "../../sandbox/sandbox-folders.ts";
+import { createUvCommand } from "../../sandbox/uv.ts";
 import type { Skill } from "../../skill/skill.ts";
-import { findScript, listSkillScripts, type SkillScript } from "../../skill/skill-code.ts";
+import {
+  detectInterpreter,
+  FALLBACK_PROGRAMS,
+  findScript,
+  listSkillScripts,
+  SANDBOX_SKILL_FOLDER,
+  type SkillScript,
+} from "../../skill/skill-code.ts";
 import { copySkill, type SkillCopy } from "../../skill/source/skill-copy.ts";
 import type { ToolResult } from "../../skill/tool.ts";
 import type { Journal } from "../../store/journal.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor, Secrets } from "../../util/redact.ts";
+import { findSystemProgram } from "../../util/system.ts";
 import { findNearest, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findDenials } from "../policy/skill-policies.ts";
@@ -19,7 +31,8 @@ import { describeTrustChange, requireSecretOwner } from "../policy/trust-policy.
 import { createDeadline, createRunBroker } from "../tools/skill-tools.ts";
 import { type CollectedOutput, createProgramResult, formatProblemLines } from "../tools/tool-output.ts";
 import type { ReviewChanges } from "../workspace/held-changes.ts";
-import { createLazyReview } from "../workspace/run-sandbox.ts";
+import { formatPackagesCommand } from "../workspace/package-hints.ts";
+import { createLazyReview, openRunSandbox, type RunSandbox, type RunSandboxOptions } from "../workspace/run-sandbox.ts";
 import {
   type CommandLimits,
   createReadOnlyProblem,
@@ -28,7 +41,10 @@ import {
   getCommandLimits,
   hasFailedToWrite,
   type ScriptView,
+  translateArguments,
+  warnHiddenArguments,
 } from "../workspace/sandbox-permissions.ts";
+import { findDeclaringScripts, hasUv } from "../workspace/skill-libraries.ts";
 import {
   createEventSink,
   createHostRedactor,
@@ -144,7 +160,6 @@ async function executeScript(
   signal: AbortSignal,
 ): Promise<Partial<ScriptResult>> {
   const { skill, script, secrets, redactor, args = [] } = request;
-  const { prepareScript } = await import("./prepare-script.ts"); // Loaded only when code runs.
   const onProgress = (text: string) => emit({ type: "packages-built", text });
   const { broker, waited, review } = request.around ?? (await createScriptContext(host, skill, redactor, signal));
   const context = { broker, waited, review };
@@ -338,4 +353,88 @@ async function runRecordedScript(host: Host, request: ScriptRequest): Promise<To
   } finally {
     await journal?.close().catch(() => {});
   }
+}
+
+interface PrepareScriptOptions {
+  /** The values of the variables that the skill declares. */
+  secrets: Secrets;
+  redactor: Redactor;
+  skill: Skill;
+  script: SkillScript;
+  copy: SkillCopy;
+  args: readonly string[];
+  onProgress(text: string): void;
+  signal: AbortSignal;
+  broker?: RunSandboxOptions["broker"];
+  waited?: RunSandboxOptions["waited"];
+  review?: RunSandboxOptions["review"];
+  /** The script may write to the workspace. */
+  writes?: boolean | undefined;
+}
+
+interface PreparedScript {
+  sandbox: RunSandbox;
+  argv: [string, ...string[]];
+  /** Arguments that name files the script cannot see, and why. */
+  warnings: readonly Problem[];
+}
+
+/** Prepares everything that a script needs. Throws a SkillError if a part is unavailable. */
+export async function prepareScript(host: Host, given: PrepareScriptOptions): Promise<PreparedScript> {
+  const { skill, script, copy } = given;
+  const enclosure = await openRunSandbox(host, { ...given, kind: "script" });
+  const { sandbox, root, mounts } = enclosure;
+  const path = mapSandboxPath(sandbox, mounts, `${SANDBOX_SKILL_FOLDER}/${script.path}`);
+  const bytes = copy.files.get(script.path)?.bytes ?? new Uint8Array();
+  const isDeclaring = (await findDeclaringScripts(skill, copy)).some((one) => one.script.path === script.path);
+  const declaring = hasUv(host) ? createUvCommand(path) : ["python3", path];
+  const argv = isDeclaring ? declaring : resolveScriptCommand(path, bytes, { skill, host, script, sandbox, root });
+  const outside = warnHiddenArguments(given.args, host, { ...enclosure, skill });
+  const { notices, problems } = enclosure;
+  // The reason for a missing workspace is shown only if the script needs it. It then replaces the warnings for single paths.
+  const unseen = notices.length > 0 && (outside.length > 0 || given.writes) ? notices : outside;
+  return {
+    sandbox: enclosure,
+    argv: [...argv, ...translateArguments(given.args, host, enclosure)] as [string, ...string[]],
+    warnings: [...unseen, ...problems],
+  };
+}
+
+interface InterpreterContext {
+  skill: Skill;
+  host: Host;
+  script: SkillScript;
+  sandbox: Sandbox;
+  root: string | undefined;
+}
+
+function resolveScriptCommand(
+  path: string,
+  bytes: Uint8Array,
+  { skill, host, script, sandbox, root }: InterpreterContext,
+): string[] {
+  const interpreter = detectInterpreter(script.path, bytes);
+  if (!interpreter) {
+    throw new SkillError("script-interpreter", {
+      message: `No interpreter found for "${script.path}" of skill '${skill.name}'`,
+      fix: "add a first line such as #!/bin/sh, or use one of the extensions .sh, .py, .js, .ts, .rb, .pl",
+    });
+  }
+  const { program, args } = interpreter;
+  if (program === undefined) return [path];
+  const names = [program, FALLBACK_PROGRAMS.get(program) ?? program];
+  const name = names.find((candidate) => hasSandboxProgram(candidate, sandbox, root));
+  if (name === undefined) {
+    throw new SkillError("script-interpreter", {
+      message: `"${script.path}" of skill '${skill.name}' needs ${program}, which is not in its sandbox`,
+      fix: `add the package with ${program}: ${formatPackagesCommand(skill, host, "packages", [FALLBACK_PROGRAMS.get(program) ?? program])}`,
+    });
+  }
+  return [name === "node" && !sandbox.mapsPaths ? process.execPath : name, ...args, path];
+}
+
+function hasSandboxProgram(program: string, { system }: Sandbox, root: string | undefined): boolean {
+  if (program === "node" || system === "own") return true; // The programs of an image are not known here.
+  if (root === undefined) return findSystemProgram(program) !== undefined;
+  return ["usr/bin", "usr/local/bin", "usr/sbin", "bin"].some((folder) => existsSync(join(root, folder, program)));
 }

@@ -30,12 +30,18 @@ import { createWorkspaceTools } from "../tools/workspace-tools.ts";
 import { createLazyReview, createToolSandbox, openRunSandbox, type RunSandbox } from "../workspace/run-sandbox.ts";
 import { listSkillPackages } from "../workspace/sandbox-permissions.ts";
 import { type AgentLimits, runAgent } from "./agent-loop.ts";
-import { warnUnmatchedTools } from "./plan-use.ts";
 import { redactData, warnShortSecrets } from "./redaction.ts";
-import { formatSystemPrompt, formatTaskMessage, runDynamicCommands } from "./run-instructions.ts";
+import { formatSystemPrompt, formatTaskMessage, runDynamicCommands } from "./run-inputs.ts";
 import { createRefusalResult, type RunResult, toProblem, toToolResult, warnNoIsolation } from "./run-result.ts";
 import { createLiveStepRunner, emitRunEvent } from "./step-runner.ts";
-import { type AvailableTools, COMPLETE_TOOL, createToolPolicies, findToolBlock, isToolOffered } from "./tool-policy.ts";
+import {
+  type AvailableTools,
+  COMPLETE_TOOL,
+  createToolPolicies,
+  findToolBlock,
+  isToolOffered,
+  warnUnmatchedTools,
+} from "./tool-policy.ts";
 import { createChildContext, type RunContext, runUse, type StartedUse, type UseStart } from "./use-skill.ts";
 
 /** A skill that may be used, with everything needed to use it. */

@@ -1,4 +1,4 @@
-import type { Host } from "../../config/host.ts";
+import { BUILT_IN_TOOLS, type Host } from "../../config/host.ts";
 import { getErrorMessage, type Problem } from "../../errors/problem.ts";
 import {
   type Approval,
@@ -9,16 +9,21 @@ import {
 } from "../../host/approval.ts";
 import type { ToolCall } from "../../host/model-contract.ts";
 import type { Skill } from "../../skill/skill.ts";
+import { listSkillScripts } from "../../skill/skill-code.ts";
 import type { Tool, ToolEffect } from "../../skill/tool.ts";
 import { hasGrantFor, isToolCallForbidden, isToolCallGranted } from "../../skill/tool-grants.ts";
-import { expandToolNames } from "../../skill/tool-names.ts";
+import { expandToolNames, isOtherClientTool, resolveEntryTool, toDottedToolName } from "../../skill/tool-names.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
-import { formatNumber } from "../../util/text.ts";
+import { findNearest } from "../../util/text.ts";
 import { raceWithAbort } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
+import { findInstructionCommands } from "../models/runbook.ts";
+import { canProvideTool, formatToolFix, isToolDisabled } from "../policy/skill-policies.ts";
 import { findPrivilegedInput } from "../policy/taint-policy.ts";
+import { formatSkillKey } from "../policy/trust-policy.ts";
 import type { AgentLoopOptions } from "./agent-loop.ts";
+import { createLineRedactor, redactInput, summarizeInput } from "./redaction.ts";
 
 /** The tool lists of one skill. Those of its callers also apply: no skill gets more tools than its caller. */
 export interface ToolPolicy {
@@ -262,20 +267,6 @@ async function callApprove(
   }
 }
 
-function createLineRedactor(hide: (text: string) => string): (text: string) => string {
-  return (text) => sanitizeLine(hide(text), 500);
-}
-
-const MAX_SHOWN_TEXT = 2000;
-const MAX_SHOWN_DEPTH = 8;
-const MAX_SHOWN_ITEMS = 100;
-
-/** Returns the most telling field of an input, or undefined if it has none of the known fields. */
-export function summarizeInput(input: unknown): string | undefined {
-  const { command, path, url, skill } = Object(input) as Record<string, unknown>;
-  return [command, path, url, skill].find((value) => typeof value === "string");
-}
-
 const MAX_ORIGIN_LENGTH = 120;
 
 /** Formats the origins of a text, one line each: a command may contain line breaks. */
@@ -283,65 +274,106 @@ export function formatOrigins(labels: readonly string[], redactor: Redactor): st
   return labels.map((label) => sanitizeLine(redactor.redact(label), MAX_ORIGIN_LENGTH));
 }
 
-/** Shortens the input of a call for events and logs, without secrets. Omissions are marked. */
-export function shortenInput(input: unknown, redactor: Redactor, depth = 0): unknown {
-  if (typeof input === "string") {
-    const text = redactor.redact(input);
-    return text.length > MAX_SHOWN_TEXT
-      ? `${text.slice(0, MAX_SHOWN_TEXT)}… (${formatNumber(text.length - MAX_SHOWN_TEXT)} more characters)`
-      : text;
-  }
-  if (input === null || typeof input !== "object") {
-    const text = redactor.redact(String(input));
-    return text === String(input) ? input : text;
-  }
-  if (depth === MAX_SHOWN_DEPTH) return "…";
-  if (Array.isArray(input)) {
-    return [
-      ...input.slice(0, MAX_SHOWN_ITEMS).map((item) => shortenInput(item, redactor, depth + 1)),
-      ...formatOmitted(input),
-    ];
-  }
-  const entries = Object.entries(input);
-  return Object.fromEntries([
-    ...entries
-      .slice(0, MAX_SHOWN_ITEMS)
-      .map(([key, value]) => [shortenInput(key, redactor), shortenInput(value, redactor, depth + 1)]),
-    ...formatOmitted(entries).map((said) => ["…", said]),
-  ]);
+/** Warns about tools under `allowed_tools` that no run of the skill can have here. Used before a run, in it, and when a skill is checked. */
+export async function warnMissingTools(skill: Skill, host: Host): Promise<Problem[]> {
+  const { allowed } = skill.manifest.tools;
+  const isMissing = (entry: string) =>
+    resolveEntryTool(entry) !== "*" && !isOtherClientTool(entry) && !canProvideTool(entry, host, skill);
+  const findWarning = async (entry: string): Promise<Problem | Problem[]> => {
+    const isClosed =
+      resolveEntryTool(entry) === "web_fetch" && host.hasBuiltInTools !== false && !isToolDisabled("web_fetch", host);
+    if (isClosed) return await warnClosedNetwork(skill);
+    const meant = findNearest(
+      resolveEntryTool(entry),
+      BUILT_IN_TOOLS.map(({ name }) => name),
+    );
+    const isOurs = BUILT_IN_TOOLS.some(({ name }) => name === resolveEntryTool(entry));
+    return {
+      code: "tool-unmatched",
+      message: `Skill '${skill.name}' lists ${sanitizeLine(entry, 64)}, which is not available`,
+      fix: !isOurs && meant ? `did you mean ${meant}?` : formatToolFix(resolveEntryTool(entry), host, skill),
+    };
+  };
+  return (await Promise.all(allowed.filter(isMissing).map(findWarning))).flat();
 }
 
-/** Returns the complete input of a call for approval: nothing is omitted, only secrets are replaced. */
-export function redactInput(input: unknown, redactor: Redactor, depth = 0): unknown {
-  if (typeof input === "string") return redactor.redact(input);
-  if (input === null || typeof input !== "object") return shortenInput(input, redactor);
-  if (depth === MAX_NESTED_INPUT) return redactor.redact(JSON.stringify(input));
-  if (Array.isArray(input)) return input.map((item) => redactInput(item, redactor, depth + 1));
-  const complete: Record<string, unknown> = Object.create(null); // A key may be called `__proto__`.
-  for (const [key, value] of Object.entries(input)) {
-    // Two keys may be equal once secrets are replaced: neither hides the other.
-    const name = redactor.redact(key);
-    let shownKey = name;
-    for (let number = 2; shownKey in complete; number++) shownKey = `${name} (${number})`;
-    complete[shownKey] = redactInput(value, redactor, depth + 1);
-  }
-  return complete;
+/** Warns about tools under `allowed_tools` that match no available tool and would be dropped silently. */
+export async function warnUnmatchedTools(skill: Skill, names: readonly string[], host: Host): Promise<Problem[]> {
+  const { name, manifest } = skill;
+  const { tools } = manifest;
+  const isOurs = (entry: string) => BUILT_IN_TOOLS.some((tool) => tool.name === resolveEntryTool(entry));
+  const isMeant = (entry: string) =>
+    expandToolNames([entry], names).some((one) => names.includes(resolveEntryTool(one)));
+  const missing = tools.allowed.filter(
+    (entry) =>
+      resolveEntryTool(entry) !== "*" &&
+      !isMeant(entry) &&
+      !isOurs(entry) &&
+      !isOtherClientTool(entry) &&
+      canProvideTool(entry, host, skill),
+  );
+  const dynamic = missing.map((entry): Problem => {
+    const bare = toDottedToolName(entry);
+    const several = names.filter((one) => one.endsWith(`.${bare}`));
+    const meant = findNearest(bare, names);
+    const what = sanitizeLine(entry, 64);
+    return several.length > 1
+      ? {
+          code: "tool-ambiguous",
+          message: `Skill '${name}' lists ${what}, which is ambiguous: it matches ${several.join(" and ")}, and neither is offered`,
+          fix: `use the full name, for example ${several[0]}`,
+        }
+      : {
+          code: "tool-unmatched",
+          message: `Skill '${name}' lists ${what}, which is not available`,
+          fix: meant
+            ? `did you mean ${meant}?`
+            : "add an MCP server that provides it under [tools.mcp.NAME] in config.toml",
+        };
+  });
+  return [...(await warnMissingTools(skill, host)), ...dynamic];
 }
 
-/** Deeper data is shown as one JSON text. */
-const MAX_NESTED_INPUT = 50;
-
-/** Shortens each text in a value, so that one long text does not push the others out of view. */
-export function shortenTexts(value: unknown, longest: number): unknown {
-  if (typeof value === "string") {
-    const text = value.slice(0, longest);
-    return text === value ? value : `${text}… (${formatNumber(value.length - longest)} more characters)`;
-  }
-  if (value === null || typeof value !== "object") return value;
-  if (Array.isArray(value)) return value.map((item) => shortenTexts(item, longest));
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shortenTexts(item, longest)]));
+/** Warns about a closed network if the skill's code looks like it needs one. A required tool is refused elsewhere. */
+export async function warnClosedNetwork(skill: Skill): Promise<Problem[]> {
+  const { tools, compatibility = "" } = skill.manifest;
+  if (tools.required.some(isWebFetch)) return [];
+  const scripts = await readScriptTexts(skill);
+  const code = [...scripts, ...findInstructionCommands(await skill.body(), {})];
+  const isNamed = [...tools.allowed, ...tools.preapproved].some(isWebFetch);
+  if (!isNamed && !code.some((text) => NETWORK_CALLS.test(text))) return [];
+  const said = [compatibility, ...code].join("\n");
+  const hosts = new Set(
+    Array.from(said.matchAll(HOST_NAMES), ([, address, api]) => (address ?? api ?? "").toLowerCase()),
+  );
+  const wanted = [...hosts].slice(0, MAX_SUGGESTED_HOSTS).map((host) => `${host}:443`);
+  return [
+    {
+      code: "network-blocked",
+      message: `Skill '${skill.name}' ${isNamed ? "lists web_fetch" : "has code that uses the network"}, but has no network access`,
+      fix: "run",
+      commands: [`skillet config set ${formatSkillKey(skill, "network")} ${wanted.join(",") || "HOST:443"}`],
+    },
+  ];
 }
 
-function formatOmitted({ length }: readonly unknown[]): string[] {
-  return length > MAX_SHOWN_ITEMS ? [`${formatNumber(length - MAX_SHOWN_ITEMS)} more`] : [];
+const NETWORK_CALLS = /\b(?:curl|wget)\s|\burllib\.request\b|\brequests\.(?:get|post)\(|\bfetch\(|"node:https?"/;
+
+const HOST_NAMES = /\bhttps:\/\/([a-z\d][a-z\d.-]*\.[a-z]{2,})|\b(api\.[a-z\d.-]+\.[a-z]{2,})\b/gi;
+
+const MAX_SUGGESTED_HOSTS = 4;
+
+export function isWebFetch(entry: string): boolean {
+  return resolveEntryTool(entry) === "web_fetch";
+}
+
+async function readScriptTexts(skill: Skill): Promise<string[]> {
+  const readText = async ({ path }: { path: string }) => {
+    try {
+      return [Buffer.from(await skill.read(path)).toString()];
+    } catch {
+      return []; // The file is gone; a run reports it.
+    }
+  };
+  return (await Promise.all((await listSkillScripts(skill)).map(readText))).flat();
 }

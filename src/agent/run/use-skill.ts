@@ -14,6 +14,7 @@ import { findNearest, formatCount } from "../../util/text.ts";
 import { getStopReason, startTimeLimit } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import type { ResolvedModel } from "../models/resolve-model.ts";
+import { findInstructionCommands, RUNBOOK_NAME } from "../models/runbook.ts";
 import { findDenials, findFirstDenial } from "../policy/skill-policies.ts";
 import type { TaintTracker } from "../policy/taint-tracker.ts";
 import { describeTrustChange } from "../policy/trust-policy.ts";
@@ -410,6 +411,40 @@ function findNestingDenials(chain: RunContext, skill: Skill, { settings: { limit
       code: "nested-too-deep",
       message: `Nesting limit of ${formatCount(limits.nesting, "run")} exceeded: ${names}`,
       fix: "continue without another skill; the limit is [limits] nesting in config.toml",
+    },
+  ];
+}
+
+/**
+ * Returns the problem of a use that passes every check, but needs a language model when none is
+ * configured. A caller that asks for it before the use prints this problem instead of a failed run.
+ */
+export async function findModelProblem(
+  catalog: Catalog,
+  given: HostOptions,
+  request: UseRequest,
+): Promise<Problem | undefined> {
+  const { host, problem } = tryCompleteHost(given);
+  const skill = catalog.find(String(request.skill));
+  if (problem || !skill) return undefined;
+  const resolved = await resolveUseModel(skill, { host, request, chain: ROOT_CONTEXT }).catch(() => undefined);
+  if (resolved?.model.name !== RUNBOOK_NAME) return undefined;
+  const checked = await checkUse({ catalog, host, request, chain: ROOT_CONTEXT }).catch(() => undefined);
+  return checked && "skill" in checked ? (await warnModelNeeded(checked.skill, RUNBOOK_NAME))[0] : undefined;
+}
+
+/** Warns that the runbook model cannot follow the skill: its instructions contain no commands. Each line fits in 80 columns. */
+export async function warnModelNeeded(skill: Skill, model: string): Promise<Problem[]> {
+  if (
+    model !== RUNBOOK_NAME ||
+    findInstructionCommands(await skill.body(), { names: skill.manifest.arguments }).length > 0
+  )
+    return [];
+  return [
+    {
+      code: "model-needed",
+      message: `${sanitizeLine(skill.name, 64)} needs a language model: it contains no commands`,
+      fix: "set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default]",
     },
   ];
 }

@@ -15,7 +15,7 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findFirstDenial, findToolRevocation } from "../policy/skill-policies.ts";
 import { trustPolicy } from "../policy/trust-policy.ts";
 import { createEventSink, createHostRedactor } from "../run/redaction.ts";
-import { type DynamicCommandContext, listAllowedCommands, runCommandsForLoading } from "../run/run-instructions.ts";
+import { type DynamicCommandContext, listAllowedCommands, runCommandsForLoading } from "../run/run-inputs.ts";
 import { createRefusalResult, reportRunProgress, toToolResult } from "../run/run-result.ts";
 import type { ScriptRequest } from "../run/run-script.ts";
 import {

@@ -212,10 +212,7 @@ interface LazySandboxOptions {
 export function createLazySandbox(host: Host, request: LazySandboxOptions): ToolSandbox {
   let opened: Promise<ToolSandbox> | undefined;
   const open = async (): Promise<ToolSandbox> => {
-    const [{ openRunSandbox }, { createToolSandbox }] = await Promise.all([
-      import("../workspace/run-sandbox.ts"),
-      import("../workspace/run-sandbox.ts"),
-    ]);
+    const { createToolSandbox, openRunSandbox } = await import("../workspace/run-sandbox.ts");
     return createToolSandbox(await openRunSandbox(host, { ...request, kind: "script", onProgress: () => {} }));
   };
   return {

@@ -44,12 +44,13 @@ import {
   getCommandLimits,
   listGrantedSockets,
   listSkillPackages,
+  mayDeclarePackages,
   parseEndpoints,
   resolveSkilletHome,
   type SkillPackages,
   watchOwnSkills,
 } from "./sandbox-permissions.ts";
-import { resolveSkillLibraries } from "./skill-libraries.ts";
+import type { LibraryAccess, SkillLibraryRequest } from "./skill-libraries.ts";
 
 export interface RunSandboxOptions {
   skill?: Skill;
@@ -149,7 +150,7 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
   const files = copy && skill && hasFolder(skill.origin) ? createSkillMounts(copy, home) : [];
   const packages = skill ? listSkillPackages(skill, host) : NO_PACKAGES;
   const root = skill && (await resolveSystemRoot(skill, packages.system, host, { ...request, sandbox }));
-  const { libraries, problems } = await resolveSkillLibraries(host, packages, {
+  const { libraries, problems } = await resolveRunLibraries(host, packages, {
     ...request,
     ...{ sandbox, mount: files[0], places: getPackageFolders(host) },
   });
@@ -350,26 +351,6 @@ function createSkillMounts(copy: SkillCopy, home: string): Mount[] {
   return [{ from: storeSkillCopy(copy, getSkillStoreFolder(home)), to: SANDBOX_SKILL_FOLDER, access: "read" }];
 }
 
-/** Returns the package folders. Python and npm packages are stored next to the system packages. */
-export function getPackageFolders(host: Host): PackageFolders {
-  return resolvePackageFolders({ skilletHome: resolveSkilletHome(host), env: host.env ?? {} });
-}
-
-/** Returns the sandbox of the host, or the one that its settings choose. */
-export async function resolveSandbox(host: Host): Promise<Sandbox> {
-  if (host.sandbox) return host.sandbox;
-  const settings = host.settings.sandbox;
-  const where = { home: resolveSkilletHome(host), userHome: getUserHome(host.env ?? process.env) };
-  const key = JSON.stringify(where);
-  const opened = CREATED_SANDBOXES.get(settings) ?? new Map<string, Sandbox>();
-  const sandbox = opened.get(key) ?? (await createSandbox({ settings, ...where }));
-  CREATED_SANDBOXES.set(settings, opened.set(key, sandbox));
-  return sandbox;
-}
-
-/** Created once for settings and a home: it caches facts about the machine. */
-const CREATED_SANDBOXES = new WeakMap<SandboxSettings, Map<string, Sandbox>>();
-
 const NO_PACKAGES: SkillPackages = { system: [], python: [], npm: [] };
 
 /** Returns the system root with the packages of the skill. A missing one is built now, before anything runs. */
@@ -401,6 +382,19 @@ async function resolveSystemRoot(
   });
 }
 
+/** Resolves the Python and npm packages of a skill. Their module is loaded only if there may be some. */
+async function resolveRunLibraries(
+  host: Host,
+  packages: SkillPackages,
+  request: SkillLibraryRequest,
+): Promise<{ libraries: LibraryAccess; problems: readonly Problem[] }> {
+  const { python, npm } = packages;
+  const mayNeedSome = python.length > 0 || npm.length > 0 || (request.copy && mayDeclarePackages(request.copy));
+  if (!mayNeedSome) return { libraries: { mounts: [], env: {} }, problems: [] };
+  const { resolveSkillLibraries } = await import("./skill-libraries.ts");
+  return resolveSkillLibraries(host, packages, request);
+}
+
 /** Creates the sandbox for tools of skills: their processes get the same access as any command of the run. */
 export function createToolSandbox(sandbox: RunSandbox, callId?: string): ToolSandbox {
   return {
@@ -430,3 +424,23 @@ export interface SandboxToolContext {
 
 /** A change of the workspace, for an approval request. */
 export const WORKSPACE_CHANGE: ToolEffect = { on: "workspace" };
+
+/** Returns the package folders. Python and npm packages are stored next to the system packages. */
+export function getPackageFolders(host: Host): PackageFolders {
+  return resolvePackageFolders({ skilletHome: resolveSkilletHome(host), env: host.env ?? {} });
+}
+
+/** Returns the sandbox of the host, or the one that its settings choose. */
+export async function resolveSandbox(host: Host): Promise<Sandbox> {
+  if (host.sandbox) return host.sandbox;
+  const settings = host.settings.sandbox;
+  const where = { home: resolveSkilletHome(host), userHome: getUserHome(host.env ?? process.env) };
+  const key = JSON.stringify(where);
+  const opened = CREATED_SANDBOXES.get(settings) ?? new Map<string, Sandbox>();
+  const sandbox = opened.get(key) ?? (await createSandbox({ settings, ...where }));
+  CREATED_SANDBOXES.set(settings, opened.set(key, sandbox));
+  return sandbox;
+}
+
+/** Created once for settings and a home: it caches facts about the machine. */
+const CREATED_SANDBOXES = new WeakMap<SandboxSettings, Map<string, Sandbox>>();

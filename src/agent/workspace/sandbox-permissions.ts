@@ -1,15 +1,16 @@
 import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
 import type { Host } from "../../config/host.ts";
 import type { WorkspaceAccess } from "../../config/limits.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
-import type { Endpoint, SandboxLimits } from "../../host/sandbox-contract.ts";
+import { type Endpoint, HOME_FOLDER, type SandboxLimits, WORKSPACE_FOLDER } from "../../host/sandbox-contract.ts";
 import { isRoot, NOBODY_UID } from "../../sandbox/sandbox-folders.ts";
 import { parseEndpoint } from "../../sandbox/sandbox-socket.ts";
 import type { Skill } from "../../skill/skill.ts";
-import { listSkillScripts } from "../../skill/skill-code.ts";
+import { listSkillScripts, SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
+import type { SkillCopy } from "../../skill/source/skill-copy.ts";
 import type { ToolEffect } from "../../skill/tool.ts";
-import { isInside } from "../../util/safe-path.ts";
+import { isInside, resolveRealPath } from "../../util/safe-path.ts";
 import { getSkilletHome, getUserHome } from "../../util/system.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { formatSkillKey } from "../policy/trust-policy.ts";
@@ -331,6 +332,11 @@ export function listSkillPackages({ name, manifest }: Skill, { settings }: Pick<
   return { system: [...new Set([...declared, ...interpreter])], python, npm };
 }
 
+/** Returns true if a script of the skill may declare Python packages: one of Python, or one whose name has no extension. */
+export function mayDeclarePackages({ files }: SkillCopy): boolean {
+  return [...files.keys()].some((path) => /(?:\.py|\/[^.]+)$/i.test(path));
+}
+
 /** The limits of one command or script. */
 export type CommandLimits = SandboxLimits & { arguments: number; argumentBytes: number };
 
@@ -342,4 +348,90 @@ export function getCommandLimits({ settings: { scripts, sandbox } }: Host): Comm
 /** Runs code with write access to the user's files: skills that it changes lose their trust as the user's own work. */
 export function watchOwnSkills<T>({ trust }: Pick<Host, "trust">, work: () => Promise<T>): Promise<T> {
   return trust?.own ? trust.own.watch(work) : work(); // The trust store of an embedding program may not support it.
+}
+
+type VisiblePaths = Pick<RunSandbox, "sandbox" | "workspace" | "visiblePaths">;
+
+/** Returns the arguments as the script sees them: absolute paths in the workspace become paths of the sandbox. */
+export function translateArguments(args: readonly string[], { workspace }: Host, seen: VisiblePaths): string[] {
+  const { visiblePaths } = seen;
+  if (seen.workspace === undefined || visiblePaths.workspace === undefined) return [...args];
+  const as = visiblePaths.workspace;
+  const roots = [workspace === undefined ? seen.workspace : resolve(workspace), seen.workspace];
+  return args.map((arg) => {
+    const { option, value } = splitOption(arg);
+    const root = isAbsolute(value) ? roots.find((path) => isInside(path, normalize(value))) : undefined;
+    return root === undefined ? arg : `${option}${join(as, normalize(value).slice(root.length))}`;
+  });
+}
+
+/**
+ * Returns a warning for each argument that names a path the script cannot see. It checks the path alone and never whether a file
+ * exists, so that no caller learns from it which files the machine has.
+ */
+export function warnHiddenArguments(
+  args: readonly string[],
+  host: Host,
+  { skill, ...seen }: VisiblePaths & { skill: Skill },
+): Problem[] {
+  if (seen.sandbox.level === "none") return [];
+  const paths = args.map((arg) => splitOption(arg).value).filter((value) => !isPathVisible(value, host, seen));
+  return [...new Set(paths)].slice(0, MAX_ARGUMENT_WARNINGS).map((path) => ({
+    code: "argument-outside",
+    ...(seen.workspace === undefined ? describeClosedWorkspace(path, skill) : describeOutsidePath(path, host)),
+  }));
+}
+
+const MAX_ARGUMENT_WARNINGS = 3;
+
+function describeOutsidePath(path: string, { workspace = "" }: Host): Omit<Problem, "code"> {
+  return {
+    message: `The script cannot see ${sanitizeLine(path, 200)}: it is outside the workspace ${workspace}`,
+    fix: "copy the file into the workspace, or use its folder as the workspace (skillet script --workspace FOLDER)",
+  };
+}
+
+function describeClosedWorkspace(path: string, skill: Skill): Omit<Problem, "code"> {
+  return {
+    message: `The script cannot see ${sanitizeLine(path, 200)}: it has no access to the workspace`,
+    fix: "work in a project folder and run",
+    commands: [`skillet config set ${formatSkillKey(skill, "workspace")} read`],
+  };
+}
+
+function isPathVisible(value: string, host: Host, { workspace }: Pick<VisiblePaths, "workspace">): boolean {
+  const start = resolve(host.workspace ?? "/");
+  const path = value.startsWith("~/") ? join(getUserHome(host.env ?? process.env), value.slice(2)) : value;
+  const named = resolve(start, path);
+  if (!isAbsolute(path) && workspace === undefined) {
+    // Plain text looks like a relative path: only an existing file of the workspace counts.
+    return host.workspace === undefined || path === "" || !existsSync(named);
+  }
+  if (workspace !== undefined && [start, workspace].some((folder) => isInside(folder, named))) {
+    return isInside(workspace, resolveRealPath(named)); // A symlink that leads out of the workspace is broken inside the sandbox.
+  }
+  if (named === "/" || named === "/tmp" || VISIBLE_FOLDERS.some((folder) => isInside(folder, named))) return true;
+  // The script has its own /tmp: only a file of the host's /tmp is missing there.
+  return isInside("/tmp", named) ? !existsSync(named) : !existsSync(`/${named.split("/")[1]}`);
+}
+
+/** Folders that are in every sandbox. */
+const VISIBLE_FOLDERS = [
+  SANDBOX_SKILL_FOLDER,
+  WORKSPACE_FOLDER,
+  HOME_FOLDER,
+  "/usr",
+  "/bin",
+  "/sbin",
+  "/lib",
+  "/lib64",
+  "/dev",
+  "/proc",
+  "/opt/skillet",
+];
+
+/** Splits `--out=PATH` into option and value: the value may be a path. */
+function splitOption(arg: string): { option: string; value: string } {
+  const [option = ""] = /^--?[\w-]+=/.exec(arg) ?? [];
+  return { option, value: arg.slice(option.length) };
 }

@@ -1,23 +1,29 @@
 import type { Host } from "../../config/host.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import { type Endpoint, FIXED_VARIABLES, type Mount, type Sandbox } from "../../host/sandbox-contract.ts";
+import { findUvPrograms } from "../../sandbox/create-sandbox.ts";
 import {
   buildLibraryLayer,
   createLibraryMounts,
   findLibraryLayer,
+  findUnusedLibraryLayers,
   type LibraryBuildOptions,
   type LibraryLayer,
+  type LibrarySummary,
+  removeLibraryLayers,
 } from "../../sandbox/libraries/library-layer.ts";
 import { createLibrarySet, type LibraryKind, type LibrarySet } from "../../sandbox/libraries/library-lock.ts";
 import { getNpmTarget } from "../../sandbox/libraries/npm.ts";
 import { getPythonTarget } from "../../sandbox/libraries/pip.ts";
-import type { PackageFolders } from "../../sandbox/sandbox-folders.ts";
+import { getSkillStoreFolder, type PackageFolders, storeSkillCopy } from "../../sandbox/sandbox-folders.ts";
 import { parseEndpoint } from "../../sandbox/sandbox-socket.ts";
 import {
   createUvAccess,
   fetchScriptPackages,
-  findUvPrograms,
+  findStaleFetches,
+  findUnusedFetches,
   isScriptFetched,
+  removeFetches,
   UV_PROGRAM_FOLDER,
   type UvAccess,
   type UvScript,
@@ -30,13 +36,21 @@ import {
   SANDBOX_SKILL_FOLDER,
   type SkillScript,
 } from "../../skill/skill-code.ts";
-import type { SkillCopy } from "../../skill/source/skill-copy.ts";
+import { copySkill, type SkillCopy } from "../../skill/source/skill-copy.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { getUserHome } from "../../util/system.ts";
 import { toProblem } from "../run/run-result.ts";
-import { parseEndpoints, type SkillPackages } from "./sandbox-permissions.ts";
+import { getPackageFolders, resolveSandbox } from "./run-sandbox.ts";
+import {
+  listSkillPackages,
+  mayDeclarePackages,
+  parseEndpoints,
+  resolveSkilletHome,
+  type SkillPackages,
+} from "./sandbox-permissions.ts";
 
 /** Creates the sets of requested Python and npm packages for this machine. */
-export function createLibrarySets({ python, npm }: Pick<SkillPackages, LibraryKind>): LibrarySet[] {
+function createLibrarySets({ python, npm }: Pick<SkillPackages, LibraryKind>): LibrarySet[] {
   return [
     ...(python.length > 0 ? [createLibrarySet("python", python, getPythonTarget() ?? "python3")] : []),
     ...(npm.length > 0 ? [createLibrarySet("npm", npm, getNpmTarget())] : []),
@@ -44,7 +58,7 @@ export function createLibrarySets({ python, npm }: Pick<SkillPackages, LibraryKi
 }
 
 /** The mounts and environment variables with which code finds the packages of layers. */
-interface LibraryAccess {
+export interface LibraryAccess {
   mounts: readonly Mount[];
   env: Readonly<Record<string, string>>;
 }
@@ -56,7 +70,7 @@ interface LibraryOptions extends Pick<LibraryBuildOptions, "onProgress" | "signa
   rebuild?: boolean;
 }
 
-interface SkillLibraryRequest extends Omit<LibraryOptions, "update" | "rebuild"> {
+export interface SkillLibraryRequest extends Omit<LibraryOptions, "update" | "rebuild"> {
   skill?: Skill | undefined;
   copy?: SkillCopy | undefined;
   /** The skill's folder in the sandbox. */
@@ -164,7 +178,7 @@ async function resolveCombinedLibraries(
 }
 
 /** Finds the layers of these packages, or builds them now. Throws a SkillError when one is unavailable. */
-export async function resolveLibraries(
+async function resolveLibraries(
   host: Host,
   wanted: Pick<SkillPackages, LibraryKind>,
   options: LibraryOptions,
@@ -206,7 +220,7 @@ function createLibraryAccess(layers: readonly LibraryLayer[], uv: UvAccess | und
 }
 
 /** A script that declares Python packages in its comments. */
-export interface DeclaringScript {
+interface DeclaringScript {
   script: SkillScript;
   /** The packages, verbatim. */
   declared: readonly string[];
@@ -228,7 +242,7 @@ interface FetchDeclaredOptions {
 
 /** Finds the scripts of a skill that declare Python packages. */
 export async function findDeclaringScripts(skill: Skill, copy: SkillCopy): Promise<DeclaringScript[]> {
-  if (![...copy.files.keys()].some((path) => /(?:\.py|\/[^.]+)$/i.test(path))) return [];
+  if (!mayDeclarePackages(copy)) return [];
   return (await listSkillScripts(skill)).flatMap((script) => {
     const declared = readDependencies(script, copy);
     return declared ? [{ script, declared }] : [];
@@ -240,7 +254,7 @@ export function hasUv(host: Host): boolean {
 }
 
 /** Fetches the packages that scripts declare, with uv, unless they exist. Contract: the sandbox is a bubblewrap sandbox. */
-export async function fetchDeclaredPackages(
+async function fetchDeclaredPackages(
   host: Host,
   scripts: readonly DeclaringScript[],
   copy: SkillCopy,
@@ -261,18 +275,18 @@ export async function fetchDeclaredPackages(
   }
 }
 
-export function createUvScript(host: Host, { path }: SkillScript, { files }: SkillCopy): UvScript {
+function createUvScript(host: Host, { path }: SkillScript, { files }: SkillCopy): UvScript {
   const bytes = files.get(path)?.bytes ?? new Uint8Array();
   return { path: `${SANDBOX_SKILL_FOLDER}/${path}`, bytes, index: readPythonIndex(host).shown };
 }
 
 /** Lists the declared packages that consist of a plain name and versions. Only these are safe for pip. */
-export function listPlainDependencies(scripts: readonly DeclaringScript[]): string[] {
+function listPlainDependencies(scripts: readonly DeclaringScript[]): string[] {
   return scripts.flatMap(({ declared }) => declared.filter((one) => PYTHON_PACKAGE.test(one)));
 }
 
 /** Refuses a script with a package declaration that only uv understands. */
-export function requirePlainPackages({ script, declared }: DeclaringScript): void {
+function requirePlainPackages({ script, declared }: DeclaringScript): void {
   const odd = declared.find((one) => !PYTHON_PACKAGE.test(one));
   if (odd === undefined) return;
   throw new SkillError("library-specifier", {
@@ -303,4 +317,91 @@ function readDependencies(script: SkillScript, copy: SkillCopy): readonly string
   return /^(?:python[\d.]*|uv)$/.test(program)
     ? parseInlineDependencies(Buffer.from(bytes).toString("utf8"))
     : undefined;
+}
+
+export interface SkillLibraries {
+  /** The scripts whose declared packages were fetched. */
+  scripts: string[];
+  layers: LibraryLayer[];
+}
+
+export interface SkillLibraryOptions {
+  update?: boolean;
+  onProgress(text: string): void;
+  signal: AbortSignal;
+}
+
+/** Builds the Python and npm packages of a skill before anything runs: those that the user configured, and those that its scripts declare. */
+export async function buildSkillLibraries(
+  host: Host,
+  skill: Skill,
+  options: SkillLibraryOptions,
+): Promise<SkillLibraries> {
+  const { copy, declaring } = await readDeclarations(skill);
+  const sets = createSetsFor(host, skill, declaring);
+  if (sets.length === 0 && declaring.length === 0) return { scripts: [], layers: [] };
+  const sandbox = await resolveSandbox(host);
+  const places = getPackageFolders(host);
+  const isByPip = !hasUv(host);
+  if (isByPip) for (const one of declaring) requirePlainPackages(one);
+  const layers = await resolveLibraries(host, listWantedPackages(host, skill, declaring), {
+    ...options,
+    sandbox,
+    places,
+    rebuild: true,
+  });
+  if (!isByPip && copy && declaring.length > 0) {
+    const mount = {
+      from: storeSkillCopy(copy, getSkillStoreFolder(resolveSkilletHome(host))),
+      to: SANDBOX_SKILL_FOLDER,
+      access: "read" as const,
+    };
+    await fetchDeclaredPackages(host, declaring, copy, { ...options, sandbox, mount, folder: places.own });
+  }
+  return { scripts: declaring.map(({ script }) => script.path), layers };
+}
+
+/** Stored libraries that none of the given skills uses. */
+export interface UnusedLibraries {
+  layers: LibrarySummary[];
+  /** Folders of packages that uv fetched for scripts. */
+  fetched: string[];
+}
+
+export async function findUnusedSkillLibraries(host: Host, skills: readonly Skill[]): Promise<UnusedLibraries> {
+  const places = getPackageFolders(host);
+  const found = await mapAsync(skills, async (skill) => ({ skill, ...(await readDeclarations(skill)) }));
+  const scripts = found.flatMap(({ copy, declaring }) =>
+    copy ? declaring.map(({ script }) => createUvScript(host, script, copy)) : [],
+  );
+  const sets = found.flatMap(({ skill, declaring }) => createSetsFor(host, skill, declaring));
+  return { layers: findUnusedLibraryLayers(places, sets), fetched: findUnusedFetches(places.own, scripts) };
+}
+
+/** Removes these libraries, and incomplete or replaced ones. */
+export function pruneSkillLibraries(host: Host, { layers, fetched }: UnusedLibraries): void {
+  removeLibraryLayers(layers);
+  removeFetches([...fetched, ...findStaleFetches(getPackageFolders(host).own)]);
+}
+
+/** Lists the sets that a skill uses, including those that its scripts declare. */
+export async function listSkillLibrarySets(host: Host, skill: Skill): Promise<LibrarySet[]> {
+  return createSetsFor(host, skill, (await readDeclarations(skill)).declaring);
+}
+
+function createSetsFor(host: Host, skill: Skill, declaring: readonly DeclaringScript[]): LibrarySet[] {
+  return createLibrarySets(listWantedPackages(host, skill, declaring));
+}
+
+function listWantedPackages(host: Host, skill: Skill, declaring: readonly DeclaringScript[]) {
+  const configured = listSkillPackages(skill, host);
+  return hasUv(host)
+    ? configured
+    : { ...configured, python: [...configured.python, ...listPlainDependencies(declaring)] };
+}
+
+async function readDeclarations(skill: Skill): Promise<{ copy?: SkillCopy; declaring: DeclaringScript[] }> {
+  if (!(await skill.files()).files.some(({ path }) => /\.py$/i.test(path))) return { declaring: [] };
+  const copy = await copySkill(skill);
+  return { copy, declaring: await findDeclaringScripts(skill, copy) };
 }

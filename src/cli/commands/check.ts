@@ -158,7 +158,7 @@ async function diagnoseOverlaps(
 /** Warns about tools that no run of these skills would have here, as a run does. */
 async function printMissingTools(io: CommandIo, paths: readonly string[], around: Environment): Promise<void> {
   const { settings } = await loadSettings(around);
-  const { warnMissingTools } = await import("../../agent/run/plan-use.ts");
+  const { warnMissingTools } = await import("../../agent/run/tool-policy.ts");
   const { requiredToolPolicy } = await import("../../agent/policy/skill-policies.ts");
   const error = createPrinter(io.stderr, io.env);
   for (const path of paths) {

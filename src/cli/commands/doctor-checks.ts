@@ -8,8 +8,8 @@ import { createConnectionStore } from "../../remote/clients/apply-connection.ts"
 import { type ConnectionCheck, checkConnections, type PartCheck } from "../../remote/clients/check-connections.ts";
 import { PROMPT_HOOKS } from "../../remote/clients/prompt-hook-config.ts";
 import { listUnlocked, needsTrust, verifySkill } from "../../remote/skills-dir.ts";
+import { findUvPrograms } from "../../sandbox/create-sandbox.ts";
 import { applyHostToolFix, detectMachine, listHostTools, planHostToolFix } from "../../sandbox/host-tools.ts";
-import { findUvPrograms } from "../../sandbox/uv.ts";
 import type { FindingWeight, ScanFinding } from "../../scan/rule.ts";
 import { createScanSubject, scanSkill } from "../../scan/scan.ts";
 import type { Skill } from "../../skill/skill.ts";

@@ -1,13 +1,13 @@
 import { enabledPolicy } from "../../agent/policy/skill-policies.ts";
+import { proposePackages } from "../../agent/workspace/package-hints.ts";
+import { listSkillPackages } from "../../agent/workspace/sandbox-permissions.ts";
 import {
   buildSkillLibraries,
   findUnusedSkillLibraries,
   listSkillLibrarySets,
   pruneSkillLibraries,
   type UnusedLibraries,
-} from "../../agent/workspace/build-libraries.ts";
-import { proposePackages } from "../../agent/workspace/package-hints.ts";
-import { listSkillPackages } from "../../agent/workspace/sandbox-permissions.ts";
+} from "../../agent/workspace/skill-libraries.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import { isLayerOfSet, type LibrarySummary, listLibraryLayers } from "../../sandbox/libraries/library-layer.ts";

@@ -190,7 +190,7 @@ async function saveRecordedRun(io: CommandIo, recording: RecordedRun, file: stri
 
 /** Throws if the skill needs a language model and none is configured. */
 async function requireModel(found: DiscoverResult, request: UseRequest): Promise<void> {
-  const { findModelProblem } = await import("../../agent/run/plan-use.ts");
+  const { findModelProblem } = await import("../../agent/run/use-skill.ts");
   const problem = await findModelProblem(found.catalog, found, request);
   if (problem) throw new SkillError("model-needed", problem);
 }
