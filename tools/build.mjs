@@ -108,7 +108,6 @@ async function buildToolsetWorker() {
       "import.meta.filename": "undefined",
       "import.meta.url": "undefined",
     },
-    plugins: [useBundledModules()],
   });
   const file = join(root, "dist/toolset-worker.cjs");
   writeFileSync(join(root, "dist/toolset-code.cjs"), outputFiles[0].contents);
@@ -122,15 +121,6 @@ require("./toolset-code.cjs");
   const entry = `export const workerEntry = () => (${JSON.stringify({ file })});\n`;
   writeFileSync(join(root, "build/agent/toolsets/worker-entry.js"), entry);
   return outputFiles[0].text;
-}
-
-/** In the thread, skillet's modules have no file. */
-function useBundledModules() {
-  const path = join(root, "src/agent/toolsets/bundled-modules.ts");
-  return {
-    name: "use-bundled-modules",
-    setup: ({ onResolve }) => onResolve({ filter: /\/own-modules\.ts$/ }, () => ({ path })),
-  };
 }
 
 /**

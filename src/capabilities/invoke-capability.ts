@@ -23,6 +23,7 @@ import {
   REQUEST_WITHDRAWN,
   redactJson,
   requestBrokerApproval,
+  reserveRenewal,
 } from "./broker-context.ts";
 import {
   type BrokerAnswer,
@@ -37,7 +38,6 @@ import {
   formatOtherAccounts,
   matchesAccount,
 } from "./credential-filter.ts";
-import { reserveRenewal } from "./credential-renewal.ts";
 import { toProviderError, withProviderTimeout } from "./provider-contract.ts";
 import { validateCredential } from "./sign-in-input.ts";
 

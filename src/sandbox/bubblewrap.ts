@@ -60,15 +60,16 @@ export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
       const user = options.user && (command.user || options.user());
       const at = { folder: tmpdir(), ...(user === undefined ? {} : { owner: { uid: user, gid: user } }) };
       const ownCommand = { ...command, ...(user === undefined ? {} : { user }) };
-      const sockets = await openSandboxSockets(ownCommand, { ...at, mapsPaths: true });
+      const sockets = ownCommand.sockets && (await openSandboxSockets(ownCommand, { ...at, mapsPaths: true }));
+      const prepared = sockets?.command ?? ownCommand;
       let network: OpenedNetwork | undefined;
       try {
         if (command.network.length > 0) {
           const { openNetwork } = await import("./network-forwarder.ts");
-          network = await openNetwork(sockets.command, { ...at, node: "/opt/skillet/bin/node" });
+          network = await openNetwork(prepared, { ...at, node: "/opt/skillet/bin/node" });
         }
         for (;;) {
-          const attempt = new BubblewrapAttempt(network?.command ?? sockets.command, runOptions, options, known);
+          const attempt = new BubblewrapAttempt(network?.command ?? prepared, runOptions, options, known);
           try {
             const outcome = attempt.resolve(await runProcess(attempt.program, command.limits.seconds, attempt.options));
             if (!outcome) continue;
@@ -80,7 +81,7 @@ export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
         }
       } finally {
         await network?.close();
-        await sockets.close();
+        await sockets?.close();
       }
     },
   };

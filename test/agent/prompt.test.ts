@@ -1,7 +1,8 @@
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { markdown } from "../../src/agent/prompts/prompt-section.ts";
-import { type Prompt, promptTemplate, VisibilityExpansionRequired } from "../../src/agent/prompts/prompt-template.ts";
+import { VisibilityExpansionRequired } from "../../src/agent/prompts/prompt-session.ts";
+import { type Prompt, promptTemplate } from "../../src/agent/prompts/prompt-template.ts";
 import { skill, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createWorkspaceTools } from "../../src/agent/tools/workspace-tools.ts";
+import { createWorkspaceTools } from "../../src/agent/run/sub-agent.ts";
 import { openRunSandbox } from "../../src/agent/workspace/run-sandbox.ts";
 import { isToolCallGranted } from "../../src/skill/tool-grants.ts";
 import { enclosed } from "../support/enclosed.ts";

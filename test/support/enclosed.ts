@@ -1,7 +1,7 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { resolveVariables } from "../../src/agent/run/run-inputs.ts";
-import { createWorkspaceTools } from "../../src/agent/tools/workspace-tools.ts";
+import { createWorkspaceTools } from "../../src/agent/run/sub-agent.ts";
 import { openRunSandbox, type RunSandbox } from "../../src/agent/workspace/run-sandbox.ts";
 import type { Host } from "../../src/config/host.ts";
 import { copySkill } from "../../src/skill/source/skill-copy.ts";

@@ -364,3 +364,42 @@ export function getPauseMs(error: unknown): number | undefined {
   const at = Date.parse(String(written ?? ""));
   return Number.isNaN(at) ? DEFAULT_PAUSE_MS : Math.max(0, at - Date.now());
 }
+
+/** A chunk of an answer from a provider of the AI SDK. */
+export interface ModelStreamPart {
+  type: string;
+  id?: string;
+  /** A piece of text, of reasoning, or of the input of the call `id`. */
+  delta?: unknown;
+  /** The input of a complete call. */
+  input?: unknown;
+}
+
+const MIB = 1024 * 1024;
+
+const MAX_TEXT_BYTES = 4 * MIB;
+
+const MAX_INPUT_BYTES = MIB;
+
+/** Measures one answer. Throws a SkillError, `model-broken`, if it is too large. */
+export function createAnswerLimit(name: string): (part: ModelStreamPart) => void {
+  let said = 0;
+  const inputs = new Map<string, number>();
+  const refuse = (what: string): never => {
+    throw new SkillError("model-broken", {
+      message: `${name} sent more than ${what}`,
+      fix: "set max_tokens of the model in config.toml, or use another model",
+    });
+  };
+  return ({ type, id = "", delta, input }) => {
+    const size = measureText(delta);
+    said += size;
+    if (said > MAX_TEXT_BYTES) refuse("4 MiB in one answer");
+    if (type === "tool-input-delta") inputs.set(id, (inputs.get(id) ?? 0) + size);
+    if (Math.max(inputs.get(id) ?? 0, measureText(input)) > MAX_INPUT_BYTES) refuse("1 MiB in one tool call");
+  };
+}
+
+function measureText(text: unknown): number {
+  return typeof text === "string" ? Buffer.byteLength(text) : 0;
+}

@@ -18,7 +18,9 @@ export {
   type PromptResult,
   type PromptSession,
   type PromptSessionOptions,
+  VisibilityExpansionRequired,
 } from "./prompt-session.ts";
+export type { RenderedSection } from "./prompt-template.ts";
 export {
   type BindOptions,
   type Prompt,
@@ -28,9 +30,7 @@ export {
   type RenderedPrompt,
   type RenderOptions,
   type SectionOverride,
-  VisibilityExpansionRequired,
 } from "./prompt-template.ts";
-export type { RenderedSection } from "./render-sections.ts";
 export {
   type RefReason,
   type SkillOptions,

@@ -418,3 +418,9 @@ function createStrayDollarError(text: string, at: number, where: string): Prompt
     fix: "write $$ for a dollar sign, and $name for a parameter, or put its name in braces after the $",
   });
 }
+
+export function checkSkillNames(where: string, names: readonly string[]): void {
+  checkUnique(names, (name) =>
+    createDefinitionError(where, `two skills are named "${name}"`, "give each its own name"),
+  );
+}

@@ -1,12 +1,21 @@
 import { randomUUID } from "node:crypto";
 import { type Host, type HostOptions, notifyHost, tryCompleteHost } from "../../config/host.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { Approve } from "../../host/approval.ts";
 import type { SkillEvent, SkillExpandedEvent } from "../../host/events.ts";
 import { findSchemaProblem } from "../../host/json-schema.ts";
 import type { Message } from "../../host/model-contract.ts";
-import { type CallOptions, catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
-import { omitUndefined } from "../../util/objects.ts";
+import {
+  type CallOptions,
+  catchToolErrors,
+  createInputSchema,
+  readToolInput,
+  type Tool,
+  type ToolResult,
+} from "../../skill/tool.ts";
+import { isJsonObject, omitUndefined } from "../../util/objects.ts";
 import { createRedactor, type Redactor } from "../../util/redact.ts";
+import { findNearest } from "../../util/text.ts";
 import { withTimeLimit } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { isToolDisabled } from "../policy/skill-policies.ts";
@@ -16,14 +25,8 @@ import { requireKnownModel, resolveRunLimits } from "../run/run-inputs.ts";
 import { createRunId, type Run, type RunResult, startRun, toProblem } from "../run/run-result.ts";
 import { createLiveStepRunner, refuseRun } from "../run/step-runner.ts";
 import { wrapHostTool } from "../tools/tool-output.ts";
-import { createDefinitionError, formatSubject, OPEN_SECTIONS } from "./prompt-section.ts";
-import {
-  createOpenSectionsTool,
-  type Prompt,
-  type RenderedPrompt,
-  VisibilityExpansionRequired,
-} from "./prompt-template.ts";
-import type { RenderedSection } from "./render-sections.ts";
+import { createDefinitionError, formatSubject, OPEN_SECTIONS, type Visibility } from "./prompt-section.ts";
+import type { Prompt, RenderedPrompt, RenderedSection } from "./prompt-template.ts";
 
 export interface PromptSessionOptions extends Pick<Host, "approve" | "approvals" | "onEvent" | "statistics"> {
   /** The id reported in events. Defaults to a new one. */
@@ -303,4 +306,81 @@ function selectPromptTools(
 /** Creates the tool that answers when all sections are open: it is no longer listed, but a model may still call it twice. */
 function createReopenTool(session: PromptSession): Tool {
   return { ...createOpenSectionsTool([]), execute: (input) => session.call(OPEN_SECTIONS, input) };
+}
+
+/** A signal, not an error: a model asks for sections in full, so the prompt must be rendered again. */
+export class VisibilityExpansionRequired extends Error {
+  override readonly name = "VisibilityExpansionRequired";
+  /** The requested visibility, by dotted key. */
+  readonly requested: Readonly<Record<string, Visibility>>;
+  readonly sectionKeys: readonly string[];
+  /** The reason given by the model. */
+  readonly reason: string | undefined;
+
+  constructor(sectionKeys: readonly string[], reason?: string) {
+    super(`Sections must be rendered in full: ${sectionKeys.join(", ")}`);
+    this.sectionKeys = sectionKeys;
+    this.requested = Object.fromEntries(sectionKeys.map((key) => [key, "FULL"]));
+    this.reason = reason;
+  }
+}
+
+const OPEN_PARAMETERS = {
+  keys: {
+    type: "strings",
+    description: 'Keys of the sections to open, as shown in their summaries: ["skills.testing"].',
+    isRequired: true,
+    aliases: ["key", "section_keys", "section_key"],
+  },
+  reason: { type: "string", description: "Reason for opening them, in a few words." },
+} as const;
+
+const MAX_OPENED_KEYS = 20;
+
+/**
+ * Creates the tool that a model calls to see a section in full. Its `execute` throws a VisibilityExpansionRequired for the code that
+ * evaluates the prompt; a section that cannot be opened is an ordinary result.
+ */
+export function createOpenSectionsTool(shown: readonly RenderedSection[]): Tool {
+  return {
+    name: OPEN_SECTIONS,
+    description: "Shows summarized sections in full and provides their tools.",
+    category: "skills",
+    inputSchema: createInputSchema(OPEN_PARAMETERS),
+    async execute(input) {
+      const values = readToolInput(OPEN_PARAMETERS, wrapSingleKey(input));
+      if ("refusal" in values) return values.refusal as ToolResult;
+      const requested = [...new Set(values.keys)];
+      if (requested.length === 0 || requested.length > MAX_OPENED_KEYS)
+        return createOpenRefusal("input-invalid", `Pass 1 to ${MAX_OPENED_KEYS} keys.`);
+      const closed = new Map(shown.map(({ key, visibility }) => [key, visibility === "SUMMARY"] as const));
+      const unknown = requested.find((key) => !closed.has(key));
+      if (unknown !== undefined) return createOpenRefusal("section-unknown", formatUnknownSection(unknown, closed));
+      const keys = requested.filter((key) => closed.get(key));
+      if (keys.length > 0) throw new VisibilityExpansionRequired(keys, values.reason);
+      return { text: `Already shown in full: ${requested.join(", ")}.`, isError: false };
+    },
+  };
+}
+
+/** Accepts a single key as a string. */
+function wrapSingleKey(input: unknown): unknown {
+  if (!isJsonObject(input)) return input;
+  const entries = Object.entries(input);
+  return Object.fromEntries(
+    entries.map(([name, value]) => [name, name !== "reason" && typeof value === "string" ? [value] : value]),
+  );
+}
+
+function formatUnknownSection(key: string, closed: ReadonlyMap<string, boolean>): string {
+  const open = [...closed].filter(([, isClosed]) => isClosed).map(([name]) => name);
+  const near = open.find((name) => name.endsWith(`.${key}`)) ?? findNearest(key, open);
+  const suggestion = near === undefined ? "" : ` Did you mean "${near}"?`;
+  const hint =
+    open.length === 0 ? "All sections are shown in full." : `Sections you can open: ${open.slice(0, 50).join(", ")}.`;
+  return `There is no section "${sanitizeLine(key, 100)}".${suggestion} ${hint}`;
+}
+
+function createOpenRefusal(code: ErrorCode, content: string): ToolResult {
+  return { text: content, isError: true, code };
 }

@@ -1,6 +1,5 @@
-import type { ErrorCode } from "../../errors/error-codes.ts";
 import { PromptValidationError } from "../../errors/problem.ts";
-import { createInputSchema, readToolInput, type Tool, type ToolResult } from "../../skill/tool.ts";
+import type { Tool } from "../../skill/tool.ts";
 import { isJsonObject, omitUndefined } from "../../util/objects.ts";
 import { findNearest } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
@@ -8,16 +7,19 @@ import {
   checkKeyAndTitle,
   checkOptionKeys,
   checkSiblings,
+  checkSkillNames,
   createDefinitionError,
+  evaluateVisibility,
   formatSubject,
-  OPEN_SECTIONS,
+  isSectionOn,
   type ParamsOf,
   type PromptParams,
   type Section,
+  type TextTemplate,
   type Visibility,
 } from "./prompt-section.ts";
-import { findSkillContainers, type RenderedSection, renderSections } from "./render-sections.ts";
-import { checkSkillNames, type SkillSource, type SkillsSection } from "./skill-sections.ts";
+import { createOpenSectionsTool } from "./prompt-session.ts";
+import type { SkillSource, SkillsSection } from "./skill-sections.ts";
 
 export interface PromptTemplateOptions<S extends readonly Section<never>[]> {
   /** The namespace of the prompt's name. */
@@ -215,79 +217,188 @@ function replaceDescriptions(
   });
 }
 
-/** A signal, not an error: a model asks for sections in full, so the prompt must be rendered again. */
-export class VisibilityExpansionRequired extends Error {
-  override readonly name = "VisibilityExpansionRequired";
-  /** The requested visibility, by dotted key. */
-  readonly requested: Readonly<Record<string, Visibility>>;
-  readonly sectionKeys: readonly string[];
-  /** The reason given by the model. */
-  readonly reason: string | undefined;
+export interface RenderSectionsOptions {
+  params: PromptParams;
+  /** Dotted keys of sections to show in full, regardless of their visibility. */
+  expanded: Pick<ReadonlySet<string>, "has">;
+  /** True if the installable skills are installed: the client lists them, so the prompt omits them. */
+  isInstalled: boolean;
+}
 
-  constructor(sectionKeys: readonly string[], reason?: string) {
-    super(`Sections must be rendered in full: ${sectionKeys.join(", ")}`);
-    this.sectionKeys = sectionKeys;
-    this.requested = Object.fromEntries(sectionKeys.map((key) => [key, "FULL"]));
-    this.reason = reason;
+/** A section of a rendered prompt, in full or as a summary. */
+export interface RenderedSection {
+  /** Dotted key: `skills.testing`. */
+  key: string;
+  title: string;
+  visibility: Visibility;
+  /** The skill's name, if the section is a skill. */
+  skill?: string;
+  /** The tools that are available, or become available when the section is opened. */
+  tools: readonly Tool[];
+  text: string;
+}
+
+/** Renders every visible section, in order. Throws a PromptValidationError, also for sections that are not open yet. */
+function renderSections(sections: readonly Section<never>[], rendering: RenderSectionsOptions): RenderedSection[] {
+  const context: RenderContext = { ...rendering, shown: [], owners: new Map() };
+  for (const placed of placeSections(sections, ROOT_SECTION, context)) renderSection(placed, context);
+  return context.shown;
+}
+
+/** Renders a section and its descendants in full, without the heading: the body of its SKILL.md. */
+export function renderSkillBody(section: Section<never>, params: PromptParams): string {
+  const context: RenderContext = { ...expandAll(params), shown: [], owners: new Map() };
+  const placed = placeSection(section, { ...ROOT_SECTION, depth: 0 }, params);
+  checkSection(placed, context);
+  for (const child of placeChildren(placed, context)) renderSection(child, context);
+  return [section.template.fill(placed.params, placed.where), ...context.shown.map(({ text }) => text)].join("\n\n");
+}
+
+/** Returns the enabled sections that contain skills, at any depth. */
+function findSkillContainers(sections: readonly Section<never>[], params: PromptParams): Section<never>[] {
+  const find = (placed: readonly PlacedSection[]): Section<never>[] =>
+    placed.flatMap((one) =>
+      one.section.kind === "skills" ? one.section : find(placeChildren(one, expandAll(params))),
+    );
+  return find(placeSections(sections, ROOT_SECTION, expandAll(params)));
+}
+
+const expandAll = (params: PromptParams): RenderSectionsOptions => ({
+  params,
+  expanded: { has: () => true },
+  isInstalled: false,
+});
+
+interface RenderContext extends RenderSectionsOptions {
+  shown: RenderedSection[];
+  /** The owner of each tool, by tool name. */
+  owners: Map<string, { key: string; tool: Tool }>;
+}
+
+/** A section with its position in the prompt and its parameters. */
+interface PlacedSection {
+  section: Section<never>;
+  key: string;
+  /** The number of `#` in its heading. */
+  depth: number;
+  where: string;
+  /** Default parameter values for it and its descendants. */
+  defaults: PromptParams;
+  params: PromptParams;
+}
+
+interface ParentSection extends Pick<PlacedSection, "key" | "depth" | "defaults"> {
+  containsSkills: boolean;
+}
+
+const ROOT_SECTION: ParentSection = { key: "", depth: 1, defaults: {}, containsSkills: false };
+const MAX_HEADING_DEPTH = 6;
+
+function placeSection(section: Section<never>, parent: ParentSection, bound: PromptParams): PlacedSection {
+  const key = parent.key === "" ? section.key : `${parent.key}.${section.key}`;
+  // An installed skill does not inherit from its surroundings. In a prompt it renders the same way.
+  const defaults = parent.containsSkills ? section.defaultParams : { ...parent.defaults, ...section.defaultParams };
+  const params = { ...defaults, ...bound };
+  return { section, key, depth: parent.depth + 1, where: `Section "${key}"`, defaults, params };
+}
+
+/** Places the enabled sections, in order. */
+function placeSections(
+  sections: readonly Section<never>[],
+  parent: ParentSection,
+  { params, isInstalled }: RenderSectionsOptions,
+): PlacedSection[] {
+  const listed = isInstalled && parent.containsSkills ? sections.filter(({ hasTools }) => hasTools) : sections;
+  return listed
+    .map((section) => placeSection(section, parent, params))
+    .filter((placed) => isSectionOn(placed.section, placed.params, placed.where));
+}
+
+function placeChildren(
+  { section, params, ...placed }: PlacedSection,
+  rendering: RenderSectionsOptions,
+): PlacedSection[] {
+  const parent = { ...placed, containsSkills: section.kind === "skills" };
+  return placeSections(section.children(params as never), parent, rendering);
+}
+
+function resolveVisibility(
+  { section, key, params, where }: PlacedSection,
+  { expanded }: RenderSectionsOptions,
+): Visibility {
+  return expanded.has(key) ? "FULL" : evaluateVisibility(section, params, where);
+}
+
+function renderSection(placed: PlacedSection, context: RenderContext): void {
+  const { section, key, where, params } = placed;
+  const { shown } = context;
+  const visibility = resolveVisibility(placed, context);
+  const { title, skill } = section;
+  const head = { key, title, visibility, ...omitUndefined({ skill }) };
+  const heading = `${"#".repeat(Math.min(placed.depth, MAX_HEADING_DEPTH))} ${title}`;
+  checkSection(placed, context);
+  if (visibility === "SUMMARY") {
+    const tools = checkSummarized(placed, context);
+    const summary = requireSummary(placed).fill(params, where);
+    const text = `${heading}\n\n${summary}\n\n${formatSummaryHint(key, tools, skill !== undefined)}`;
+    shown.push({ ...head, tools, text });
+    return;
+  }
+  const body = section.template.fill(params, where);
+  const before = shown.length;
+  for (const child of placeChildren(placed, context)) renderSection(child, context);
+  if (section.kind === "skills" && shown.length === before) return; // Every skill is omitted: no heading without content.
+  shown.splice(before, 0, { ...head, tools: section.tools, text: body === "" ? heading : `${heading}\n\n${body}` });
+}
+
+/**
+ * Returns the tools that opening a section provides: its own, and those of descendants that are then shown in full. Checks all descendants,
+ * so that a mistake reaches the author of the prompt and not the model that opens the section.
+ */
+function checkSummarized(placed: PlacedSection, context: RenderContext): readonly Tool[] {
+  const below = placeChildren(placed, context).flatMap((child) => {
+    checkSection(child, context);
+    const tools = checkSummarized(child, context);
+    if (resolveVisibility(child, context) === "FULL") return tools;
+    requireSummary(child).check(child.params, child.where);
+    return [];
+  });
+  return [...new Set([...placed.section.tools, ...below])];
+}
+
+function requireSummary({ section: { summary }, where }: PlacedSection): TextTemplate {
+  if (summary) return summary;
+  throw createDefinitionError(where, 'its visibility is "SUMMARY" but it has no summary', "add a summary");
+}
+
+/** Formats the hint shown to a model below a summary. */
+function formatSummaryHint(key: string, tools: readonly Tool[], isSkill: boolean): string {
+  const names = tools.length === 0 ? "" : ` and access tools: ${tools.map(({ name }) => name).join(", ")}`;
+  const [what, all] = isSkill ? ["skill", "full workflow"] : ["section", "the full section"];
+  return `---\n[This ${what} is summarized. Call \`open_sections\` with key "${key}"\nto view ${all}${names}.]`;
+}
+
+function checkSection({ section, key, params, where }: PlacedSection, { owners }: RenderContext): void {
+  const { names } = section.template;
+  if (names.length > 0 && !names.some((name) => Object.hasOwn(params, name))) throw createUnboundError(where, names);
+  section.template.check(params, where);
+  // A model calls tools by name, so tools that are available together must have different names.
+  for (const tool of section.tools) {
+    const other = owners.get(tool.name);
+    if (other && other.tool !== tool)
+      throw createDefinitionError(
+        where,
+        `section "${other.key}" also has a tool "${tool.name}"`,
+        "give each tool its own name",
+      );
+    owners.set(tool.name, { key, tool });
   }
 }
 
-const OPEN_PARAMETERS = {
-  keys: {
-    type: "strings",
-    description: 'Keys of the sections to open, as shown in their summaries: ["skills.testing"].',
-    isRequired: true,
-    aliases: ["key", "section_keys", "section_key"],
-  },
-  reason: { type: "string", description: "Reason for opening them, in a few words." },
-} as const;
-
-const MAX_OPENED_KEYS = 20;
-
-/**
- * Creates the tool that a model calls to see a section in full. Its `execute` throws a VisibilityExpansionRequired for the code that
- * evaluates the prompt; a section that cannot be opened is an ordinary result.
- */
-export function createOpenSectionsTool(shown: readonly RenderedSection[]): Tool {
-  return {
-    name: OPEN_SECTIONS,
-    description: "Shows summarized sections in full and provides their tools.",
-    category: "skills",
-    inputSchema: createInputSchema(OPEN_PARAMETERS),
-    async execute(input) {
-      const values = readToolInput(OPEN_PARAMETERS, wrapSingleKey(input));
-      if ("refusal" in values) return values.refusal as ToolResult;
-      const requested = [...new Set(values.keys)];
-      if (requested.length === 0 || requested.length > MAX_OPENED_KEYS)
-        return createOpenRefusal("input-invalid", `Pass 1 to ${MAX_OPENED_KEYS} keys.`);
-      const closed = new Map(shown.map(({ key, visibility }) => [key, visibility === "SUMMARY"] as const));
-      const unknown = requested.find((key) => !closed.has(key));
-      if (unknown !== undefined) return createOpenRefusal("section-unknown", formatUnknownSection(unknown, closed));
-      const keys = requested.filter((key) => closed.get(key));
-      if (keys.length > 0) throw new VisibilityExpansionRequired(keys, values.reason);
-      return { text: `Already shown in full: ${requested.join(", ")}.`, isError: false };
-    },
-  };
-}
-
-/** Accepts a single key as a string. */
-function wrapSingleKey(input: unknown): unknown {
-  if (!isJsonObject(input)) return input;
-  const entries = Object.entries(input);
-  return Object.fromEntries(
-    entries.map(([name, value]) => [name, name !== "reason" && typeof value === "string" ? [value] : value]),
-  );
-}
-
-function formatUnknownSection(key: string, closed: ReadonlyMap<string, boolean>): string {
-  const open = [...closed].filter(([, isClosed]) => isClosed).map(([name]) => name);
-  const near = open.find((name) => name.endsWith(`.${key}`)) ?? findNearest(key, open);
-  const suggestion = near === undefined ? "" : ` Did you mean "${near}"?`;
-  const hint =
-    open.length === 0 ? "All sections are shown in full." : `Sections you can open: ${open.slice(0, 50).join(", ")}.`;
-  return `There is no section "${sanitizeLine(key, 100)}".${suggestion} ${hint}`;
-}
-
-function createOpenRefusal(code: ErrorCode, content: string): ToolResult {
-  return { text: content, isError: true, code };
+/** Creates the error for a section without any bound parameter. A single missing value has its own error. */
+function createUnboundError(where: string, names: readonly string[]): PromptValidationError {
+  return new PromptValidationError("section-unbound", {
+    message: `${where} is not bound: it uses ${names.join(", ")}`,
+    fix: `pass values: bind({ ${names.map((name) => `${name}: …`).join(", ")} })`,
+  });
 }

@@ -16,6 +16,7 @@ import {
   checkEnabled,
   checkKeyAndTitle,
   checkOptionKeys,
+  checkSkillNames,
   checkUnique,
   createDefinitionError,
   createLiteralTemplate,
@@ -34,7 +35,7 @@ import {
   type UnboundParams,
   type WrittenOptions,
 } from "./prompt-section.ts";
-import { renderSkillBody } from "./render-sections.ts";
+import { renderSkillBody } from "./prompt-template.ts";
 
 export interface SkillOptions<P> extends Omit<MarkdownOptions<P>, "key"> {
   /** Up to 64 lower-case letters, digits and hyphens. */
@@ -225,12 +226,6 @@ function checkUniqueSkills(where: string, sources: readonly SkillSource[]): void
   checkUnique(
     sources.map((one) => (one.kind === "ref" ? one.name : one.key)),
     (key) => createDefinitionError(where, `two skills have the key "${key}"`, "give each its own key"),
-  );
-}
-
-export function checkSkillNames(where: string, names: readonly string[]): void {
-  checkUnique(names, (name) =>
-    createDefinitionError(where, `two skills are named "${name}"`, "give each its own name"),
   );
 }
 

@@ -3,6 +3,7 @@ import type { Host } from "../../config/host.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { Model } from "../../host/model-contract.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
+import { listSkillScripts } from "../../skill/skill-code.ts";
 import type { SkillCopy } from "../../skill/source/skill-copy.ts";
 import type { Tool, ToolResult } from "../../skill/tool.ts";
 import { expandToolNames, resolveEntryTool } from "../../skill/tool-names.ts";
@@ -12,6 +13,13 @@ import { REASONING_EFFORTS } from "../models/ai-sdk-model.ts";
 import { enabledPolicy, findToolRevocation, findUnavailability, isToolDisabled } from "../policy/skill-policies.ts";
 import { createTaintTracker, type TaintTracker } from "../policy/taint-tracker.ts";
 import { requireSecretOwner } from "../policy/trust-policy.ts";
+import {
+  createEditFileTool,
+  createGrepTool,
+  createListFilesTool,
+  createReadFileTool,
+  createWriteFileTool,
+} from "../tools/file-tools.ts";
 import {
   type ContributedTools,
   createCapabilityTools,
@@ -25,9 +33,15 @@ import {
   prefersCapabilityTools,
 } from "../tools/skill-tools.ts";
 import { wrapHostTool } from "../tools/tool-output.ts";
-import { createWebSearchTool } from "../tools/web-tools.ts";
-import { createWorkspaceTools } from "../tools/workspace-tools.ts";
-import { createLazyReview, createToolSandbox, openRunSandbox, type RunSandbox } from "../workspace/run-sandbox.ts";
+import { createWebFetchTool, createWebSearchTool } from "../tools/web-tools.ts";
+import { createBashTool, createSkillScriptTool } from "../tools/workspace-tools.ts";
+import {
+  createLazyReview,
+  createToolSandbox,
+  openRunSandbox,
+  type RunSandbox,
+  type SandboxToolContext,
+} from "../workspace/run-sandbox.ts";
 import { listSkillPackages } from "../workspace/sandbox-permissions.ts";
 import { type AgentLimits, runAgent } from "./agent-loop.ts";
 import { redactData, warnShortSecrets } from "./redaction.ts";
@@ -383,4 +397,25 @@ function warnUnsupported({ skill: { name, manifest }, model }: PreparedUse): Pro
     message: `Skill '${name}' asks for ${what}`,
     fix: "`model` and `allowed_tools` configure its sub-agent",
   }));
+}
+
+/** Creates the built-in tools that can work in this run. */
+export async function createWorkspaceTools(
+  sandbox: RunSandbox,
+  given: Omit<SandboxToolContext, "sandbox">,
+): Promise<Tool[]> {
+  const context: SandboxToolContext = { ...given, sandbox };
+  const { access, visiblePaths, network } = sandbox;
+  const { skill } = given;
+  const hasFiles = visiblePaths.workspace !== undefined || visiblePaths.skill !== undefined;
+  return [
+    createBashTool(context),
+    ...(hasFiles ? [createReadFileTool(context)] : []),
+    ...(access === "read-write" ? [createWriteFileTool(context), createEditFileTool(context)] : []),
+    ...(hasFiles ? [createListFilesTool(context), createGrepTool(context)] : []),
+    ...(network.length > 0 ? [createWebFetchTool(context)] : []),
+    ...(skill && visiblePaths.skill !== undefined && (await listSkillScripts(skill)).length > 0
+      ? [await createSkillScriptTool(context, skill)]
+      : []),
+  ];
 }

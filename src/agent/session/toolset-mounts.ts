@@ -10,7 +10,6 @@ import { fingerprintPaths, listSkillPaths, trustPolicy } from "../policy/trust-p
 import { createHostRedactor } from "../run/redaction.ts";
 import { createRefusalResult, toProblem } from "../run/run-result.ts";
 import type { OpenToolsets } from "../toolsets/open-toolsets.ts";
-import { readCachedTools } from "../toolsets/toolset-messages.ts";
 
 /** The toolsets of the loaded skills. They follow their files: an edited toolset is imported again before it is listed or called. */
 export class ToolsetMounts {
@@ -189,6 +188,7 @@ class ToolsetMount {
       const { digest } = copy;
       const owner = { name, source: origin.source, location: getSkillLocation(this.#skill), digest };
       const { home, env } = this.#host;
+      const { readCachedTools } = await import("../toolsets/open-toolsets.ts"); // Loaded only for a skill with toolsets.
       const known = readCachedTools(home ?? getSkilletHome(env ?? process.env), copy.digest) ?? [];
       this.#tools = known.map(({ name: id, description, inputSchema, hasEffect }) =>
         this.#wrapCurrent({

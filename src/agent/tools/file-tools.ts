@@ -6,9 +6,9 @@ import { matchesGlob } from "../../util/glob.ts";
 import { compareText, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { type RunCommandOutcome, type SandboxToolContext, WORKSPACE_CHANGE } from "../workspace/run-sandbox.ts";
-import { quotePath, REQUIRE_FILE, runFileProgram } from "./file-program.ts";
 import { describeFileKind } from "./skill-tools.ts";
 import { formatProblemLines, frameOutput, shortenMiddle } from "./tool-output.ts";
+import { quotePath, REQUIRE_FILE, runFileProgram } from "./workspace-tools.ts";
 
 const PATH_PARAMETER = {
   type: "string",

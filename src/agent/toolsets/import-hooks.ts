@@ -6,8 +6,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { getErrnoCode, SkillError } from "../../errors/problem.ts";
 import { MODULE_ENDINGS } from "../../skill/skill-code.ts";
 import { isInside } from "../../util/safe-path.ts";
-import { isOwnCode, ownModuleSource, ownModuleUrl, ownParent } from "./own-modules.ts";
-import type { ThreadStart } from "./toolset-messages.ts";
+import type { ThreadStart } from "./toolset-thread.ts";
 
 type CheckedCopy = Pick<ThreadStart, "root" | "digests" | "folder" | "hasPackages">;
 
@@ -28,7 +27,7 @@ export function registerImportHooks({ root, digests, folder, hasPackages }: Chec
           throw createImportRefusal(specifier, getParentPath(context.parentURL), root);
         return found;
       }
-      const own = ownModuleUrl(specifier);
+      const own = getOwnModuleUrl(specifier);
       if (own !== undefined) return { url: own, shortCircuit: true };
       const from = (parentURL: string) =>
         outside.note(
@@ -36,8 +35,7 @@ export function registerImportHooks({ root, digests, folder, hasPackages }: Chec
             ? { url: pathToFileURL(createRequire(parentURL).resolve(specifier)).href, shortCircuit: true }
             : next(specifier, { ...context, parentURL }),
         );
-      const parent = ownParent();
-      if (parent !== undefined && /^zod(?:\/|$)/.test(specifier)) return from(parent);
+      if (OWN_PARENT !== undefined && /^zod(?:\/|$)/.test(specifier)) return from(OWN_PARENT);
       if (/^(?:\.{0,2}\/|file:)/.test(specifier)) {
         return { url: pathToFileURL(resolveOwnFile(specifier, importer, copy)).href, shortCircuit: true };
       }
@@ -54,7 +52,7 @@ export function registerImportHooks({ root, digests, folder, hasPackages }: Chec
       const path = copy.fileAt(url);
       if (path === undefined) {
         const isRequired = context.conditions.includes("require");
-        const source = ownModuleSource(url, isRequired);
+        const source = createOwnModuleSource(url, isRequired);
         if (source !== undefined) return { format: isRequired ? "commonjs" : "module", source, shortCircuit: true };
         if (!outside.has(url)) throw createImportRefusal(url, undefined, root);
         return next(url, context);
@@ -213,4 +211,69 @@ function createNotInstalledError(specifier: string, importer: string, root: stri
     message: `${relative(root, importer)} imports "${specifier}", which is not installed for the skill`,
     fix: `install it in the skill's folder: npm install ${specifier}`,
   });
+}
+
+/** True in the published code of the thread. It contains skillet's own modules, which have no file there. */
+const IS_BUNDLED = import.meta.dirname === undefined;
+
+/** The module from which zod is resolved, if it is not bundled. */
+const OWN_PARENT: string | undefined = import.meta.url;
+
+/** Modules that every toolset can import without installation, by specifier. `zod` is another one. */
+const OWN_MODULES: Readonly<Record<string, string>> = {
+  "@agent/tools": "tool-exports",
+  skillet: "../../index",
+  "skillet/sandbox": "../../sandbox/index",
+};
+
+/** The same modules in the published code. Each is run when it is first imported. */
+const BUNDLED_MODULES: Readonly<Record<string, () => object>> = IS_BUNDLED
+  ? {
+      "@agent/tools": () => require("./tool-exports.ts"),
+      skillet: () => require("../../index.ts"),
+      "skillet/sandbox": () => require("../../sandbox/index.ts"),
+      zod: () => require("zod"),
+      "zod/v4": () => require("zod/v4"),
+      "zod/v4/core": () => require("zod/v4/core"),
+      "zod/mini": () => require("zod/mini"),
+      "zod/v4-mini": () => require("zod/v4-mini"),
+      "zod/v3": () => require("zod/v3"),
+    }
+  : {};
+
+const BUNDLED_SCHEME = "skillet-own:";
+/** The symbol under which the source of a bundled module finds `loadBundledModule`. */
+const BUNDLED_LOADER = "skillet.own-modules";
+const loadedModules = new Map<string, object>();
+
+if (IS_BUNDLED) Reflect.set(globalThis, Symbol.for(BUNDLED_LOADER), loadBundledModule);
+
+function loadBundledModule(specifier: string): object {
+  const known = loadedModules.get(specifier) ?? BUNDLED_MODULES[specifier]?.() ?? {};
+  loadedModules.set(specifier, known);
+  return known;
+}
+
+/** Returns the URL of one of skillet's own modules. */
+function getOwnModuleUrl(specifier: string): string | undefined {
+  if (IS_BUNDLED) return Object.hasOwn(BUNDLED_MODULES, specifier) ? `${BUNDLED_SCHEME}${specifier}` : undefined;
+  const path = Object.hasOwn(OWN_MODULES, specifier) ? OWN_MODULES[specifier] : undefined;
+  return path && new URL(`${path}${extname(import.meta.filename)}`, import.meta.url).href;
+}
+
+/** Creates the source of a bundled module: it exports what `loadBundledModule` returns. Returns undefined for any other module. */
+function createOwnModuleSource(url: string, isRequired: boolean): string | undefined {
+  if (!url.startsWith(BUNDLED_SCHEME)) return undefined;
+  const specifier = url.slice(BUNDLED_SCHEME.length);
+  const module = `globalThis[Symbol.for("${BUNDLED_LOADER}")](${JSON.stringify(specifier)})`;
+  if (isRequired) return `module.exports = ${module};`;
+  const names = Object.keys(loadBundledModule(specifier));
+  const values = names.map((name, index) => `const _${index} = module[${JSON.stringify(name)}];`);
+  const exported = names.map((name, index) => `_${index} as ${JSON.stringify(name)}`);
+  return `const module = ${module};${values.join("")}export { ${exported.join(", ")} };`;
+}
+
+/** Returns true for the URL of one of skillet's own files. */
+function isOwnCode(url: string): boolean {
+  return !IS_BUNDLED && url.startsWith("file:") && isInside(join(import.meta.dirname, "../.."), fileURLToPath(url));
 }

@@ -1,16 +1,18 @@
 import { hash } from "node:crypto";
 import { realpathSync } from "node:fs";
+import { join } from "node:path";
 import type { Host } from "../../config/host.ts";
 import { type Problem, pickProblem } from "../../errors/problem.ts";
 import { findSchemaError } from "../../host/json-schema.ts";
 import { getSkillStoreFolder, storeVerifiedCopy } from "../../sandbox/sandbox-folders.ts";
-import { sanitizeSchema } from "../../skill/define-tool.ts";
+import { sanitizeSchema, TOOL_ID } from "../../skill/define-tool.ts";
 import { hasFolder, type Skill } from "../../skill/skill.ts";
 import { findToolsetFile, parseToolsetRef } from "../../skill/skill-code.ts";
 import type { SkillCopy } from "../../skill/source/skill-copy.ts";
 import type { Tool, ToolOwner, ToolSandbox } from "../../skill/tool.ts";
+import { readCacheFile, writeCacheFile } from "../../store/json-store.ts";
 import { getSkillLocation } from "../../store/trust.ts";
-import { type JsonObject, omitUndefined } from "../../util/objects.ts";
+import { isJsonObject, type JsonObject, omitUndefined } from "../../util/objects.ts";
 import type { Redactor, Secrets } from "../../util/redact.ts";
 import { truncateLine } from "../../util/text.ts";
 import { escapeInvisible } from "../../util/untrusted-text.ts";
@@ -19,8 +21,7 @@ import { createHostRedactor } from "../run/redaction.ts";
 import { toProblem } from "../run/run-result.ts";
 import { wrapHostTool } from "../tools/tool-output.ts";
 import { resolveSkilletHome, watchOwnSkills } from "../workspace/sandbox-permissions.ts";
-import { type ThreadStart, type ToolsetOffer, writeCachedTools } from "./toolset-messages.ts";
-import { startToolsetThread, type ToolsetThread } from "./toolset-thread.ts";
+import { startToolsetThread, type ThreadStart, type ToolsetOffer, type ToolsetThread } from "./toolset-thread.ts";
 
 interface ToolsetRequest {
   skill: Skill;
@@ -221,4 +222,52 @@ export function createLazySandbox(host: Host, request: LazySandboxOptions): Tool
       return (await opened).run(argv, options);
     },
   };
+}
+
+const TOOL_CACHE_BOUNDS = { ending: ".tools", mostBytes: 1024 * 1024, mostFiles: 256 };
+const MAX_CACHED_TOOLS = 64;
+
+/** Returns the tools that the skill's toolsets had when its files had this digest. */
+export function readCachedTools(home: string, digest: string): readonly ToolsetOffer[] | undefined {
+  const bytes = readCacheFile(getToolCacheFile(home, digest), TOOL_CACHE_BOUNDS);
+  if (!bytes) return undefined;
+  try {
+    const offers = (JSON.parse(Buffer.from(bytes).toString("utf8")) as unknown[]).map(readOffer);
+    return offers.length > 0 && offers.length <= MAX_CACHED_TOOLS && offers.every((offer) => offer !== undefined)
+      ? offers
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Caches the tools of a skill's toolsets, so that they can be listed before the next import. */
+function writeCachedTools(home: string, digest: string, tools: readonly Tool[]): void {
+  const offers = tools.map(
+    ({ name, owner, description, inputSchema, effect, isReadOnly = false }): ToolsetOffer => ({
+      name: owner ? name.slice(owner.name.length + 1) : name,
+      description,
+      inputSchema,
+      hasEffect: effect !== undefined,
+      isReadOnly,
+    }),
+  );
+  const folder = getToolCacheFolder(home);
+  writeCacheFile(folder, getToolCacheFile(home, digest), Buffer.from(JSON.stringify(offers)), TOOL_CACHE_BOUNDS);
+}
+
+function getToolCacheFolder(home: string): string {
+  return join(home, "cache", "toolsets");
+}
+
+function getToolCacheFile(home: string, digest: string): string {
+  return join(getToolCacheFolder(home), `${digest.replace(/[^\w-]/g, "")}${TOOL_CACHE_BOUNDS.ending}`);
+}
+
+function readOffer(value: unknown): ToolsetOffer | undefined {
+  const { name, description, inputSchema, hasEffect, isReadOnly } = Object(value) as Partial<ToolsetOffer>;
+  if (typeof name !== "string" || !TOOL_ID.test(name) || typeof description !== "string") return undefined;
+  const schema = isJsonObject(inputSchema) ? (sanitizeSchema(inputSchema as JsonObject) ?? undefined) : undefined;
+  if (schema?.["type"] !== "object" || escapeInvisible(description).text !== description) return undefined;
+  return { name, description, inputSchema: schema, hasEffect: hasEffect === true, isReadOnly: isReadOnly === true };
 }

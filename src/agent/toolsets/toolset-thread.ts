@@ -1,13 +1,70 @@
 import { getCompileCacheDir } from "node:module";
 import { dirname } from "node:path";
 import type { Worker } from "node:worker_threads";
+import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
-import type { CallOptions, ToolEffect, ToolResult } from "../../skill/tool.ts";
-import { omitUndefined } from "../../util/objects.ts";
+import type { Caller } from "../../host/approval.ts";
+import type { CallOptions, ToolEffect, ToolOutcome, ToolOwner, ToolResult } from "../../skill/tool.ts";
+import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { endingThreads } from "../../util/system.ts";
 import { truncateLine } from "../../util/text.ts";
-import type { MessageFromThread, MessageToThread, ThreadStart, ToolsetOffer } from "./toolset-messages.ts";
 import type { WorkerEntry } from "./worker-entry.ts";
+
+/** The start options of a toolset's thread. */
+export interface ThreadStart {
+  /** The folder of the checked copy of the skill. */
+  root: string;
+  /** The SHA-256 of each file by path: no other file is imported. */
+  digests: ReadonlyMap<string, string>;
+  /** The skill's own folder: shown in messages, and used to find packages. */
+  folder: string;
+  /** True if packages installed next to the skill may be imported: they are not part of the trusted files. */
+  hasPackages: boolean;
+  toolsets: readonly { file: string; export: string }[];
+  given: ToolsetContext;
+}
+
+/** The argument for the constructor of a toolset class. */
+export interface ToolsetContext {
+  skill: ToolOwner;
+  workspace?: string;
+  caller?: Caller;
+}
+
+/** A tool as the thread describes it. */
+export interface ToolsetOffer {
+  name: string;
+  description: string;
+  inputSchema: JsonObject;
+  hasEffect: boolean;
+  isReadOnly: boolean;
+}
+
+/** The options of a call, without its input. */
+export interface ThreadCall {
+  run?: string;
+  key?: string;
+  skill?: ToolOwner;
+  env?: Readonly<Record<string, string>>;
+  hasSandbox: boolean;
+}
+
+export type MessageToThread =
+  | { type: "call"; id: number; tool: string; input: unknown; call: ThreadCall }
+  | { type: "effect"; id: number; tool: string; input: unknown }
+  | { type: "abort"; id: number }
+  | { type: "ran"; program: number; outcome: ToolOutcome }
+  | { type: "not-run"; program: number; code: ErrorCode; message: string };
+
+export type MessageFromThread =
+  | { type: "ready"; offers: readonly ToolsetOffer[] }
+  | { type: "problem"; problem: Problem }
+  | { type: "called"; id: number; result: ToolResult }
+  | { type: "effect"; id: number; effect: ToolEffect | undefined }
+  | { type: "printed"; text: string }
+  | { type: "progress"; id: number; text: string }
+  | { type: "run"; id: number; program: number; argv: readonly [string, ...string[]]; stdin?: string; seconds?: number }
+  | { type: "stop"; program: number };
 
 interface ToolsetThreadOptions {
   /** The environment variables of the thread. */

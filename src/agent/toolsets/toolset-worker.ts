@@ -16,7 +16,7 @@ import type {
   ThreadStart,
   ToolsetContext,
   ToolsetOffer,
-} from "./toolset-messages.ts";
+} from "./toolset-thread.ts";
 
 // The thread that imports and calls a skill's toolsets. Output, patches and exits of their code stay in it.
 
