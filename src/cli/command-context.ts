@@ -21,7 +21,7 @@ import { isSameSkill } from "../skill/source/skill-copy.ts";
 import type { ApprovalStore } from "../store/approvals.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { StatisticsStore } from "../store/statistics.ts";
-import { filterAsync } from "../util/sequential.ts";
+import { filterAsync } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
 import { type CommandIo, createPrinter, type Printer, printFix, printHanging, type SafeText } from "./output.ts";
 

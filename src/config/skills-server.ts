@@ -2,9 +2,9 @@ import type { Client } from "@modelcontextprotocol/client";
 import type { SkillsClient } from "@modelcontextprotocol/client/ext/skills";
 import { SkillError } from "../errors/problem.ts";
 import type { RemoteEntry } from "../skill/source/remote-skill.ts";
+import { clampTimerMs } from "../util/async.ts";
 import { loadPeer } from "../util/peer-packages.ts";
 import { onMcpShutdown } from "../util/system.ts";
-import { clampTimerMs } from "../util/timeout.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 import {
   connectMcpServer,

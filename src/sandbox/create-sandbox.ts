@@ -36,7 +36,6 @@ import {
   SYSTEM_SANDBOX_FOLDER,
 } from "./sandbox-folders.ts";
 import { withSandboxSockets } from "./sandbox-socket.ts";
-import { UV_FETCHED_FOLDER } from "./uv.ts";
 
 /** Options of `createSandbox`: the operator's settings and skillet's own folder. */
 export interface SandboxOptions {
@@ -311,6 +310,9 @@ function createPackagesError(): SkillError {
     fix: 'install them on this machine, or remove [sandbox] level = "none" from config.toml',
   });
 }
+
+/** The folder in the sandbox with the fetched packages, one subfolder per script. */
+export const UV_FETCHED_FOLDER = "/opt/skillet/uv";
 
 const UV_MISSING_SCRIPT = `#!/bin/sh
 echo "uv is not installed on this machine: https://docs.astral.sh/uv shows how to install it" >&2

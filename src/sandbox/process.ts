@@ -7,8 +7,8 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { ProcessEnding, SandboxOutcome, SandboxRunOptions } from "../host/sandbox-contract.ts";
+import { startPausableTimer } from "../util/async.ts";
 import { findSystemProgram } from "../util/system.ts";
-import { startPausableTimer } from "../util/timeout.ts";
 import { createInputFile, createStdio, type Pipe, takePipe } from "./pipes.ts";
 
 export interface Program {

@@ -5,7 +5,7 @@ import { ROOT_CONTEXT, runUse } from "../../src/agent/run/use-skill.ts";
 import type { Host } from "../../src/config/host.ts";
 import type { RunEvent } from "../../src/host/events.ts";
 import type { Tool } from "../../src/skill/tool.ts";
-import { createWaitTracker } from "../../src/util/timeout.ts";
+import { createWaitTracker } from "../../src/util/async.ts";
 import { useScene } from "../support/use.ts";
 
 /** State that survives a program: steps by name, and emitted events. */

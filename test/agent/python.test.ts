@@ -13,7 +13,7 @@ import {
   findUnusedFetches,
   isScriptFetched,
   removeFetches,
-} from "../../src/sandbox/uv.ts";
+} from "../../src/sandbox/libraries/python-packages.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { enclose } from "../support/enclosed.ts";

@@ -20,10 +20,10 @@ import { DEFAULT_SETTINGS } from "../../config/settings.ts";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
 import type { RunEvent, SkillEvent } from "../../host/events.ts";
 import type { Message } from "../../host/model-contract.ts";
+import { TimeLimitError, withTimeLimit } from "../../util/async.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { createRedactor, type Redactor } from "../../util/redact.ts";
 import { resolveRealPath } from "../../util/safe-path.ts";
-import { TimeLimitError, withTimeLimit } from "../../util/timeout.ts";
 import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
 import {
   type ClaudeHome,

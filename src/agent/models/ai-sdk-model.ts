@@ -11,10 +11,10 @@ import type {
   ToolCallResult,
 } from "../../host/model-contract.ts";
 import { createWireNames, formatWireName, type WireNames } from "../../skill/tool-names.ts";
+import { clampTimerMs } from "../../util/async.ts";
 import { isJsonObject, omitUndefined } from "../../util/objects.ts";
 import { loadPeer } from "../../util/peer-packages.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
-import { clampTimerMs } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import {
   createAnswerLimit,

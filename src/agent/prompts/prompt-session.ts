@@ -13,10 +13,10 @@ import {
   type Tool,
   type ToolResult,
 } from "../../skill/tool.ts";
+import { withTimeLimit } from "../../util/async.ts";
 import { isJsonObject, omitUndefined } from "../../util/objects.ts";
 import { createRedactor, type Redactor } from "../../util/redact.ts";
 import { findNearest } from "../../util/text.ts";
-import { withTimeLimit } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { isToolDisabled } from "../policy/skill-policies.ts";
 import { callTool, createApprovalAsker } from "../run/call-tool.ts";

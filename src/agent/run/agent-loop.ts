@@ -15,10 +15,10 @@ import {
 import { type Isolation, WORKSPACE_FOLDER } from "../../host/sandbox-contract.ts";
 import { SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
 import type { CallOptions, Tool, ToolOwner, ToolSandbox, Usage } from "../../skill/tool.ts";
+import { getStopReason, raceWithAbort, TimeLimitError } from "../../util/async.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { estimateTokens } from "../../util/text.ts";
-import { getStopReason, raceWithAbort, TimeLimitError } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { calculateCost } from "../models/model-providers.ts";
 import { createAgentTaint, type TaintTracker } from "../policy/taint-tracker.ts";
@@ -89,6 +89,8 @@ export async function runAgent(agent: AgentContext): Promise<RunResult> {
   const { steps, host, redactor, limits: bounds, model } = agent;
   const { warnings } = agent;
   const before = steps.waited();
+  const { prices } = host.settings;
+  const estimateCost = (usage: Usage) => (prices.size === 0 ? undefined : calculateCost(usage, model.name, prices));
   await steps.step("begin", async () => {
     emitRunEvent(steps, agent, {
       type: "run-started",
@@ -120,12 +122,12 @@ export async function runAgent(agent: AgentContext): Promise<RunResult> {
     ) as string[],
     limits: { iterations: bounds.maxIterations, toolSeconds: host.settings.limits.toolSeconds },
     budget: bounds.budget,
-    estimateCost: (usage) => calculateCost(usage, model.name, host.settings.prices),
+    estimateCost,
     costs: createCostGuard({
       ...{ host, skill: agent.skill, budget: bounds.budget },
       model: {
         name: model.name,
-        isPriced: calculateCost(PRICE_PROBE, model.name, host.settings.prices) !== undefined,
+        isPriced: estimateCost(PRICE_PROBE) !== undefined,
       },
     }),
   });

@@ -5,10 +5,10 @@ import { type Approval, type ApprovalRequest, getApprovalKey, isApprovedForRun }
 import { NO_USAGE, type ToolCall, type ToolCallResult } from "../../host/model-contract.ts";
 import { type CallOptions, createErrorResult, type Tool, type ToolResult, type Usage } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
+import { raceWithAbort, startPausableTimer } from "../../util/async.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { findNearest } from "../../util/text.ts";
-import { raceWithAbort, startPausableTimer } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { type TaintTracker, trackToolResult } from "../policy/taint-tracker.ts";
 import { isSubRunTool } from "../tools/skill-tools.ts";

@@ -7,7 +7,6 @@ import type { RunEvent } from "../../host/events.ts";
 import { NO_USAGE } from "../../host/model-contract.ts";
 import type { Isolation, ProcessStream, Sandbox, SandboxOutcome } from "../../host/sandbox-contract.ts";
 import { mapSandboxPath } from "../../sandbox/sandbox-folders.ts";
-import { createUvCommand } from "../../sandbox/uv.ts";
 import type { Skill } from "../../skill/skill.ts";
 import {
   detectInterpreter,
@@ -31,7 +30,6 @@ import { describeTrustChange, requireSecretOwner } from "../policy/trust-policy.
 import { createDeadline, createRunBroker } from "../tools/skill-tools.ts";
 import { type CollectedOutput, createProgramResult, formatProblemLines } from "../tools/tool-output.ts";
 import type { ReviewChanges } from "../workspace/held-changes.ts";
-import { formatPackagesCommand } from "../workspace/package-hints.ts";
 import { createLazyReview, openRunSandbox, type RunSandbox, type RunSandboxOptions } from "../workspace/run-sandbox.ts";
 import {
   type CommandLimits,
@@ -40,11 +38,11 @@ import {
   formatScriptView,
   getCommandLimits,
   hasFailedToWrite,
+  mayDeclarePackages,
   type ScriptView,
   translateArguments,
   warnHiddenArguments,
 } from "../workspace/sandbox-permissions.ts";
-import { findDeclaringScripts, hasUv } from "../workspace/skill-libraries.ts";
 import {
   createEventSink,
   createHostRedactor,
@@ -386,9 +384,10 @@ export async function prepareScript(host: Host, given: PrepareScriptOptions): Pr
   const { sandbox, root, mounts } = enclosure;
   const path = mapSandboxPath(sandbox, mounts, `${SANDBOX_SKILL_FOLDER}/${script.path}`);
   const bytes = copy.files.get(script.path)?.bytes ?? new Uint8Array();
-  const isDeclaring = (await findDeclaringScripts(skill, copy)).some((one) => one.script.path === script.path);
-  const declaring = hasUv(host) ? createUvCommand(path) : ["python3", path];
-  const argv = isDeclaring ? declaring : resolveScriptCommand(path, bytes, { skill, host, script, sandbox, root });
+  const declaring = mayDeclarePackages(copy)
+    ? await (await import("../workspace/skill-libraries.ts")).findDeclaringCommand(path, host, { skill, script, copy })
+    : undefined;
+  const argv = declaring ?? (await resolveScriptCommand(path, bytes, { skill, host, script, sandbox, root }));
   const outside = warnHiddenArguments(given.args, host, { ...enclosure, skill });
   const { notices, problems } = enclosure;
   // The reason for a missing workspace is shown only if the script needs it. It then replaces the warnings for single paths.
@@ -408,11 +407,11 @@ interface InterpreterContext {
   root: string | undefined;
 }
 
-function resolveScriptCommand(
+async function resolveScriptCommand(
   path: string,
   bytes: Uint8Array,
   { skill, host, script, sandbox, root }: InterpreterContext,
-): string[] {
+): Promise<string[]> {
   const interpreter = detectInterpreter(script.path, bytes);
   if (!interpreter) {
     throw new SkillError("script-interpreter", {
@@ -425,6 +424,7 @@ function resolveScriptCommand(
   const names = [program, FALLBACK_PROGRAMS.get(program) ?? program];
   const name = names.find((candidate) => hasSandboxProgram(candidate, sandbox, root));
   if (name === undefined) {
+    const { formatPackagesCommand } = await import("../workspace/package-hints.ts");
     throw new SkillError("script-interpreter", {
       message: `"${script.path}" of skill '${skill.name}' needs ${program}, which is not in its sandbox`,
       fix: `add the package with ${program}: ${formatPackagesCommand(skill, host, "packages", [FALLBACK_PROGRAMS.get(program) ?? program])}`,

@@ -8,10 +8,10 @@ import { copySkill, type SkillCopy, withRunCopy } from "../../skill/source/skill
 import type { Journal } from "../../store/journal.ts";
 import type { NewRun } from "../../store/run-rules.ts";
 import { getSkillLocation } from "../../store/trust.ts";
+import { getStopReason, startTimeLimit } from "../../util/async.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor, Secrets } from "../../util/redact.ts";
 import { findNearest, formatCount } from "../../util/text.ts";
-import { getStopReason, startTimeLimit } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import type { ResolvedModel } from "../models/resolve-model.ts";
 import { findInstructionCommands, RUNBOOK_NAME } from "../models/runbook.ts";

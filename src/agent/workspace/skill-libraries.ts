@@ -14,20 +14,20 @@ import {
 } from "../../sandbox/libraries/library-layer.ts";
 import { createLibrarySet, type LibraryKind, type LibrarySet } from "../../sandbox/libraries/library-lock.ts";
 import { getNpmTarget } from "../../sandbox/libraries/npm.ts";
-import { getPythonTarget } from "../../sandbox/libraries/pip.ts";
-import { getSkillStoreFolder, type PackageFolders, storeSkillCopy } from "../../sandbox/sandbox-folders.ts";
-import { parseEndpoint } from "../../sandbox/sandbox-socket.ts";
 import {
   createUvAccess,
   fetchScriptPackages,
   findStaleFetches,
   findUnusedFetches,
+  getPythonTarget,
   isScriptFetched,
   removeFetches,
   UV_PROGRAM_FOLDER,
   type UvAccess,
   type UvScript,
-} from "../../sandbox/uv.ts";
+} from "../../sandbox/libraries/python-packages.ts";
+import { getSkillStoreFolder, type PackageFolders, storeSkillCopy } from "../../sandbox/sandbox-folders.ts";
+import { parseEndpoint } from "../../sandbox/sandbox-socket.ts";
 import { PYTHON_PACKAGE, type Skill } from "../../skill/skill.ts";
 import {
   detectInterpreter,
@@ -37,7 +37,7 @@ import {
   type SkillScript,
 } from "../../skill/skill-code.ts";
 import { copySkill, type SkillCopy } from "../../skill/source/skill-copy.ts";
-import { mapAsync } from "../../util/sequential.ts";
+import { mapAsync } from "../../util/objects.ts";
 import { getUserHome } from "../../util/system.ts";
 import { toProblem } from "../run/run-result.ts";
 import { getPackageFolders, resolveSandbox } from "./run-sandbox.ts";
@@ -241,7 +241,7 @@ interface FetchDeclaredOptions {
 }
 
 /** Finds the scripts of a skill that declare Python packages. */
-export async function findDeclaringScripts(skill: Skill, copy: SkillCopy): Promise<DeclaringScript[]> {
+async function findDeclaringScripts(skill: Skill, copy: SkillCopy): Promise<DeclaringScript[]> {
   if (!mayDeclarePackages(copy)) return [];
   return (await listSkillScripts(skill)).flatMap((script) => {
     const declared = readDependencies(script, copy);
@@ -249,7 +249,18 @@ export async function findDeclaringScripts(skill: Skill, copy: SkillCopy): Promi
   });
 }
 
-export function hasUv(host: Host): boolean {
+/** Returns the command that runs a script that declares Python packages, offline; undefined for any other script. */
+export async function findDeclaringCommand(
+  path: string,
+  host: Host,
+  { skill, script, copy }: { skill: Skill; script: SkillScript; copy: SkillCopy },
+): Promise<string[] | undefined> {
+  const declaring = await findDeclaringScripts(skill, copy);
+  if (!declaring.some((one) => one.script.path === script.path)) return undefined;
+  return hasUv(host) ? ["uv", "run", "--offline", "--script", path] : ["python3", path];
+}
+
+function hasUv(host: Host): boolean {
   return findUvPrograms(getUserHome(host.env ?? process.env)).has("uv");
 }
 

@@ -13,8 +13,7 @@ import {
 import { checkCopyRecord, removeClientCopies } from "../../remote/clients/skill-copies.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import { type ClientCopyStore, createClientCopyStore } from "../../store/copy-records.ts";
-import { omitUndefined } from "../../util/objects.ts";
-import { mapAsync } from "../../util/sequential.ts";
+import { mapAsync, omitUndefined } from "../../util/objects.ts";
 import { compareText, findNearest } from "../../util/text.ts";
 import {
   COPY_STATES,

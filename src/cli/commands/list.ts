@@ -12,8 +12,7 @@ import { SCOPES, type Skill, stopsLoading } from "../../skill/skill.ts";
 import { getSandboxPath } from "../../skill/skill-code.ts";
 import { formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
 import type { TrustStore } from "../../store/trust.ts";
-import { omitUndefined } from "../../util/objects.ts";
-import { filterAsync, mapAsync } from "../../util/sequential.ts";
+import { filterAsync, mapAsync, omitUndefined } from "../../util/objects.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import {
   type CallerOptions,

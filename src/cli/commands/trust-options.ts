@@ -14,8 +14,8 @@ import { findProjectRoot, formatDisplayPath } from "../../skill/source/locations
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { getSkillLocation, type SecretOwner } from "../../store/trust.ts";
 import { checkFileOwner } from "../../util/file-access.ts";
+import { mapAsync } from "../../util/objects.ts";
 import { isInside, resolveRealPath } from "../../util/safe-path.ts";
-import { mapAsync } from "../../util/sequential.ts";
 import { getUserHome } from "../../util/system.ts";
 import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
 import {

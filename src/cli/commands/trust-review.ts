@@ -21,7 +21,7 @@ import {
 } from "../../store/trust.ts";
 import { diffLines } from "../../util/diff.ts";
 import { readRegularFile } from "../../util/file-access.ts";
-import { filterAsync, mapAsync } from "../../util/sequential.ts";
+import { filterAsync, mapAsync } from "../../util/objects.ts";
 import { formatCount, formatNumber, quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import { foldColumns, formatSomeNames, wrapText } from "../format.ts";
 import { type Printer, printDiff, printHanging, type SafeText } from "../output.ts";

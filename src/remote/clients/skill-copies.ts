@@ -9,9 +9,8 @@ import { createOmitFilter, type FolderContent, hashSkillCopy } from "../../store
 import { withFileLock } from "../../store/locked-file.ts";
 import { getSkillLocation } from "../../store/trust.ts";
 import { statIfExists } from "../../util/file-access.ts";
-import { omitUndefined } from "../../util/objects.ts";
+import { mapAsync, omitUndefined } from "../../util/objects.ts";
 import { isInside } from "../../util/safe-path.ts";
-import { mapAsync } from "../../util/sequential.ts";
 import { type AdaptedSkill, adaptSkill, listOmittedFiles } from "./adapt-skill.ts";
 import { type ClientTarget, listCopyNames, type NativeClient, readCopyStatus } from "./native-clients.ts";
 

@@ -35,7 +35,7 @@ import {
   writeLibraryLock,
 } from "./library-lock.ts";
 import { NPM_SOURCE } from "./npm.ts";
-import { PIP_SOURCE } from "./pip.ts";
+import { PIP_SOURCE } from "./python-packages.ts";
 
 /** The source of one kind of libraries: resolves, fetches and installs them. It never runs code of a package. */
 export interface LibrarySource {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { SkillError } from "../../../src/errors/problem.ts";
 import type { LibraryContext } from "../../../src/sandbox/libraries/library-layer.ts";
 import { NPM_SOURCE } from "../../../src/sandbox/libraries/npm.ts";
-import { PIP_SOURCE } from "../../../src/sandbox/libraries/pip.ts";
+import { PIP_SOURCE } from "../../../src/sandbox/libraries/python-packages.ts";
 import {
   type ServedPackage,
   startNpmRegistry,

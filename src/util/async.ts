@@ -1,5 +1,21 @@
 import { SkillError } from "../errors/problem.ts";
 
+/** Runs work with the same key one after the other, in the order in which it was given. */
+export function createTurns(): <T>(key: string, work: () => Promise<T>) => Promise<T> {
+  const last = new Map<string, Promise<void>>();
+  return (key, work) => {
+    const result = (last.get(key) ?? Promise.resolve()).then(work);
+    const ended = result
+      .then(() => {})
+      .catch(() => {})
+      .finally(() => {
+        if (last.get(key) === ended) last.delete(key);
+      });
+    last.set(key, ended);
+    return result;
+  };
+}
+
 /** Limits a delay to the maximum of a timer, 24 days. A longer one would fire immediately. */
 export function clampTimerMs(ms: number): number {
   return Math.min(ms, 2 ** 31 - 1);
