@@ -310,7 +310,8 @@ type FindRevocation = (tool: string) => Problem | undefined;
 
 /**
  * Explains errors of the SDK by the requests that they answer: invalid params are -32602 with one sentence, where the SDK reports its
- * validator's complete output, and a removed tool is answered with the reason.
+ * validator's complete output, and a removed tool is answered with the reason. A method that the revision does not have stays unknown,
+ * whatever its params: over HTTP this is the status 404.
  */
 function explainErrors(mcp: McpServer, revocationOf: FindRevocation): void {
   const connect = mcp.connect.bind(mcp);
@@ -327,7 +328,8 @@ function explainErrors(mcp: McpServer, revocationOf: FindRevocation): void {
       const id = "id" in message && !("method" in message) ? message.id : undefined;
       const request = requests.get(id);
       requests.delete(id);
-      const error = request && isJSONRPCErrorResponse(message) ? explainError(request, revocationOf) : undefined;
+      const isExplained = isJSONRPCErrorResponse(message) && message.error.code !== ProtocolErrorCode.MethodNotFound;
+      const error = request && isExplained ? explainError(request, revocationOf) : undefined;
       return send(
         error
           ? ({ ...message, error: { ...(message as JSONRPCErrorResponse).error, ...error } } as JSONRPCMessage)

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { balancerOf } from "../../support/balancer.ts";
 import { conformanceServer } from "../conformance-server.ts";
-import { FURTHER, NOT_PASSED, PLAIN, REQUIRED, SKILLS } from "../support/scenarios.ts";
+import { FURTHER, NOT_PASSED, PLAIN, REQUIRED, SKILLS, STATELESS_TOOLS } from "../support/scenarios.ts";
 import { BIN, home, skilletServeHttp } from "../support/served.ts";
 import { clientConformance, conformance, findings, passed, type Revision, type Verdict } from "../support/suite.ts";
 
@@ -39,6 +39,7 @@ describe.each(["2025-11-25", "2026-07-28"] satisfies Revision[])("a server of %s
     print("skillet serve", verdict, plain);
     expect(plain.flatMap((name) => findings(verdict, name))).toEqual([]);
     expect(passed(verdict)).toEqual(expect.arrayContaining([...plain]));
+    passesStateless(verdict);
     await passesSkills("skillet serve", url);
   });
 
@@ -58,9 +59,19 @@ describe.each(["2025-11-25", "2026-07-28"] satisfies Revision[])("a server of %s
     print("two servers", verdict, plain);
     expect(plain.flatMap((name) => findings(verdict, name))).toEqual([]);
     expect(passed(verdict)).toEqual(expect.arrayContaining([...plain]));
+    passesStateless(verdict);
     await passesSkills("two servers", url.href);
     for (const count of counts) expect(count).toBeGreaterThan(10);
   });
+
+  /** The rules of requests without a session: everything that needs none of the suite's tools. */
+  function passesStateless(verdict: Verdict) {
+    if (revision !== "2026-07-28") return;
+    const checks = verdict["server-stateless"] ?? [];
+    const others = checks.filter(({ id }) => !STATELESS_TOOLS.includes(id));
+    expect(others.filter(({ status }) => status !== "SUCCESS")).toEqual([]);
+    expect(others.length).toBeGreaterThan(20);
+  }
 
   async function passesSkills(server: string, url: string) {
     const verdict = await conformance(url, revision, { scenarios: SKILLS });

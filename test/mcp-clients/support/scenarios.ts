@@ -117,3 +117,13 @@ export const PLAIN: Record<Revision, readonly string[]> = {
     "tools-list",
   ],
 };
+
+/** The checks of `server-stateless` that call tools of the suite's by name, or ask them to change a list. */
+export const STATELESS_TOOLS: readonly string[] = [
+  "sep-2575-http-server-no-independent-requests-on-stream",
+  "sep-2575-missing-capability-http-400",
+  "sep-2575-server-no-log-without-loglevel",
+  "sep-2575-server-rejects-undeclared-capability",
+  "sep-2575-server-sends-prompts-list-changed-on-subscription",
+  "sep-2575-server-sends-tools-list-changed-on-subscription",
+];
