@@ -88,13 +88,14 @@ export const loadPeer = {
       throw createMissingPackageError("pg", cause);
     }
   },
-  /** The tables of DBOS: an internal module, so its version is exact. */
-  async dbosTables() {
+  /** The tables and the pauses of DBOS: internal modules, so its version is exact. */
+  async dbosInternals() {
     try {
       // A bundler accepts a missing module of an `import()` directly in `try`.
       const { ensureSystemDatabase } = await import("@dbos-inc/dbos-sdk/internal/system_database");
       const { allMigrations } = await import("@dbos-inc/dbos-sdk/internal/sysdb_migrations/internal/migrations");
-      return { ensureSystemDatabase, allMigrations };
+      const { dbRetryConfig } = await import("@dbos-inc/dbos-sdk/internal/utils");
+      return { ensureSystemDatabase, allMigrations, dbRetryConfig };
     } catch (cause) {
       throw createMissingPackageError("@dbos-inc/dbos-sdk", cause);
     }

@@ -74,7 +74,7 @@ export function createDbosDispatcher(database: Database, url: string): Dispatche
   const pool = database.pool as Pool;
   const common = { systemDatabaseUrl: url, systemDatabasePool: pool, logger: SILENT };
   const openClient = async () => {
-    const { DBOSClient } = await loadPeer.dbos();
+    const { DBOSClient } = await loadDbos();
     return DBOSClient.create({ ...common, applicationName: APPLICATION });
   };
   let opened: ReturnType<typeof openClient> | undefined;
@@ -123,7 +123,7 @@ export function createDbosDispatcher(database: Database, url: string): Dispatche
       }
     },
     async consume({ worker, queues, slots, tenantSlots = MAX_TENANT_LEGS, work }) {
-      const { DBOS } = await loadPeer.dbos();
+      const { DBOS } = await loadDbos();
       DBOS.registerWorkflow(work, { name: WORKFLOW, maxRecoveryAttempts: 1_000_000 });
       DBOS.setConfig({
         ...common,
@@ -145,6 +145,18 @@ export function createDbosDispatcher(database: Database, url: string): Dispatche
   };
 }
 
+/**
+ * Loads DBOS. While the database is away, it doubles its pause up to a minute after each attempt, and a worker would take no run for as long
+ * after the database is back.
+ */
+async function loadDbos(): ReturnType<typeof loadPeer.dbos> {
+  const { dbRetryConfig } = await loadPeer.dbosInternals();
+  Object.assign(dbRetryConfig, { initialBackoffSec: 0.25, maxBackoffSec: MAX_RETRY_SECONDS });
+  return loadPeer.dbos();
+}
+
+const MAX_RETRY_SECONDS = 1;
+
 /** A partitioned queue gives tenants their turns. Without a limit of its own, a tenant may use every slot. */
 const MAX_TENANT_LEGS = 1000;
 const POLL_MS = 100;
@@ -158,13 +170,13 @@ const DBOS_SCHEMA = "dbos";
 
 /** Creates or updates the tables of the dispatcher. */
 export async function createDispatchTables(database: Database, url: string): Promise<void> {
-  const { ensureSystemDatabase } = await loadPeer.dbosTables();
+  const { ensureSystemDatabase } = await loadPeer.dbosInternals();
   await ensureSystemDatabase(url, SILENT as never, database.pool as Pool, DBOS_SCHEMA);
 }
 
 /** Returns the SQL that creates the tables of the dispatcher in an empty database. */
 export async function formatDispatchSql(): Promise<string> {
-  const { allMigrations } = await loadPeer.dbosTables();
+  const { allMigrations } = await loadPeer.dbosInternals();
   const migrations = allMigrations(DBOS_SCHEMA, { useListenNotify: true });
   // An index of an empty table needs no concurrency, and the script can be one transaction.
   const statements = migrations.flatMap(({ pg = [] }) => pg).map((sql) => sql.replaceAll(/\bconcurrently\b/gi, ""));

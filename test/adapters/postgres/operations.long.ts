@@ -45,6 +45,27 @@ describe.skipIf(!HAS_POSTGRES)("workers over a long time", () => {
     expect(workers.flatMap(listLostWorkers)).toEqual([]);
   });
 
+  it("[E-26] take runs within a few signs of life after the server was away for long", async () => {
+    const { server, url, world } = await openOwnScene();
+    const engine = await viewEngine(url);
+    const machine = createMachine({ url, world });
+    await machine.startWorker();
+    await server.stop();
+    // Each command waits for about four seconds.
+    for (let count = 0; count < 15; count++) expect(await machine.command("runs")).toMatchObject({ code: 1 });
+    await server.start();
+    const id = await detach(machine, "payer", "pay a 1");
+    const beats = new Set<string>();
+    await waitFor(async () => {
+      const [row] = await engine.database.query("select seen_at::text as at from skillet.workers");
+      beats.add(String(row?.["at"]));
+      return world.ledger.length > 0;
+    });
+    await engine.waitFor([id], "ended");
+    // Two a second.
+    expect(beats.size).toBeLessThan(12);
+  });
+
   it("[E-17] find every run whose leg is lost, however often", async () => {
     const { url, world, engine } = await openOwnScene();
     const machine = createMachine({ url, world });

@@ -1,6 +1,10 @@
 import { cpSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
+import type { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { openDatabase } from "../../../src/adapters/postgres/database.ts";
+import { createDbosDispatcher } from "../../../src/adapters/postgres/dispatcher.ts";
 import {
   createMachine,
   detach,
@@ -207,6 +211,28 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect(findRepeated(world)).toEqual([]);
     expect(formatLedger(world)).toHaveLength(24);
     expect(workers.flatMap(listLostWorkers)).toEqual([]);
+  });
+
+  it("[E-26] ask an unavailable database again about once a second, however long it is away", async () => {
+    const folder = temporaryFolder();
+    let attempts = 0;
+    const refusing = createServer((socket) => {
+      socket.once("data", () => {
+        attempts++;
+        socket.destroy();
+      });
+    });
+    await new Promise<void>((resolve) => refusing.listen(join(folder, ".s.PGSQL.5432"), resolve));
+    onTestFinished(() => void refusing.close());
+    const url = `postgres://localhost/none?host=${encodeURIComponent(folder)}`;
+    const database = await openDatabase({ url });
+    const dispatcher = createDbosDispatcher(database, url);
+    const answer = dispatcher.findLive([{ run: "a", leg: 1 }], new Set()).catch((error) => error);
+    // With pauses that double up to a minute, the eighth attempt comes after two minutes.
+    await waitFor(() => attempts >= 8);
+    refusing.close();
+    await (database.pool as Pool).end();
+    expect(await answer).toBeInstanceOf(Error);
   });
 
   it("[E-24] finish their runs when they are stopped, and leave the rest to others", async () => {
