@@ -45,6 +45,7 @@ const ONLY: Record<string, RegExp> = {
   "@dbos-inc/dbos-sdk": /^util\/peer-packages\.ts$|^adapters\/postgres\/dispatcher\.ts$/,
   "@dbos-inc/dbos-sdk/internal/system_database": /^util\/peer-packages\.ts$/,
   "@dbos-inc/dbos-sdk/internal/sysdb_migrations/internal/migrations": /^util\/peer-packages\.ts$/,
+  "@dbos-inc/dbos-sdk/internal/utils": /^util\/peer-packages\.ts$/,
   ajv: /^host\/json-schema\.ts$/,
   "ajv/dist/2020.js": /^host\/json-schema\.ts$/,
   "ajv-formats": /^host\/json-schema\.ts$/,

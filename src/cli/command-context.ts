@@ -19,6 +19,7 @@ import type { Diagnostic, Skill, SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
 import { isSameSkill } from "../skill/source/skill-copy.ts";
 import type { ApprovalStore } from "../store/approvals.ts";
+import type { Mailbox } from "../store/mailbox.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { StatisticsStore } from "../store/statistics.ts";
 import { filterAsync } from "../util/objects.ts";
@@ -52,6 +53,8 @@ export interface CommandHost extends DiscoverResult {
   /** The audit log in the database of the engine, if one is configured. */
   audit?: Audit;
   vault?: Vault;
+  /** Messages between the servers of the engine. */
+  mailbox?: Mailbox;
 }
 
 /** Discovers for commands that need capabilities: only these load them. */
@@ -197,6 +200,8 @@ export interface CommandStores {
   /** The audit log in the database of the engine, if one is configured. */
   audit?: Audit;
   vault?: Vault;
+  /** Messages between the servers of the engine. */
+  mailbox?: Mailbox;
 }
 
 /** Opens the stores of the caller. No skills are discovered. */
@@ -285,8 +290,8 @@ async function* readFrom(open: () => Promise<Engine>): AsyncGenerator<AuditLine>
 }
 
 /** Returns the stores of the engine, as parts of a host. */
-export function selectEngineStores({ runs, approvals, openApprovals, statistics, audit, vault }: Engine) {
-  return { runs, approvals, openApprovals, statistics, audit, vault };
+export function selectEngineStores({ runs, approvals, openApprovals, statistics, audit, vault, mailbox }: Engine) {
+  return { runs, approvals, openApprovals, statistics, audit, vault, mailbox };
 }
 
 /** Returns the URL of the engine's database, if one is configured. Throws a SkillError for a reference without a value. */

@@ -11,6 +11,7 @@ import type { SkillEvent } from "../host/events.ts";
 import { findNamesListedByClient } from "../remote/clients/native-clients.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Watcher } from "../skill/source/watch-folders.ts";
+import { createFileMailbox } from "../store/mailbox.ts";
 import { SERVER_TOKENS_FILE } from "../store/server-tokens.ts";
 import { formatCount, quoteIfNeeded, truncateLine } from "../util/text.ts";
 import { createApprovingHost } from "./approval-prompt.ts";
@@ -80,6 +81,7 @@ export function createServing(
       ...(options.all || options.http !== undefined
         ? {}
         : { listedByClient: (client, catalog) => findNamesListedByClient({ ...found, catalog }, client) }),
+      ...(options.http === undefined ? {} : { mailbox: found.mailbox ?? createFileMailbox(found.home) }),
       onNotice: (text) => printServerLine(io, text),
     }),
   );

@@ -1,7 +1,10 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { balancerOf } from "../support/balancer.ts";
-import { skillText } from "../support/folder.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
 import { placeWith } from "../support/mcp-process.ts";
+import { payingSkill } from "../support/paying-skill.ts";
 import { connectWith, teamServer } from "../support/team-server.ts";
 
 const FILES = {
@@ -9,8 +12,8 @@ const FILES = {
   "home/.skillet/skills/mail/scripts/count.sh": "#!/bin/sh\necho counted $1\n",
 };
 
-async function twoServers() {
-  const place = placeWith(FILES);
+async function twoServers(files: Record<string, string> = {}) {
+  const place = placeWith({ ...FILES, ...files });
   const [one, two] = await Promise.all([teamServer(place), teamServer(place)]);
   const { token } = await one.createToken("ada");
   return { servers: [one.url, two.url], token, one };
@@ -33,6 +36,30 @@ describe("two servers of one home behind a proxy", { timeout: 120_000 }, () => {
       expect((await client.client.listResources()).resources.length).toBeGreaterThan(0);
     }
     for (const count of counts) expect(count).toBeGreaterThan(5);
+  });
+
+  it("[E-30] continue a call with an answer that arrives at the other server", async () => {
+    const folder = temporaryFolder();
+    const ledger = join(folder, "ledger");
+    const { servers, token } = await twoServers(payingSkill("bank", ledger));
+    const { url, counts } = await balancerOf(servers);
+    const client = await connectWith(url, token, "2026-07-28", { capabilities: { elicitation: { form: {} } } });
+    const asked: string[] = [];
+    client.client.setRequestHandler("elicitation/create", ({ params }) => {
+      asked.push(params.message);
+      return { action: "accept", content: { decision: "yes, this once" } };
+    });
+    for (const to of ["Ada", "Eve"]) {
+      const { text, isError } = await client.call("call_skill_tool", {
+        skill: "bank",
+        tool: "bank.pay",
+        input: { to },
+      });
+      expect({ text, isError }).toMatchObject({ text: expect.stringContaining(`paid ${to}`), isError: false });
+    }
+    expect(readFileSync(ledger, "utf8")).toBe("Ada\nEve\n");
+    expect(asked).toHaveLength(2);
+    for (const count of counts) expect(count).toBeGreaterThan(1);
   });
 
   it("[E-30] answer clients of 2025-11-25 if the proxy keeps a session on one server", async () => {

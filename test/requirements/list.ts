@@ -347,14 +347,14 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-24": "Draining repeats 0 calls; two rolling deploys under load: no run fails, and no call is repeated.",
   "E-21": "approve, deny, cancel, runs and stats work from a machine without worker, skills or model.",
   "E-26":
-    "Postgres unavailable: commands fail within 5 s with a fix and without the password, workers survive, and everything continues on return.",
+    "Postgres unavailable: commands fail within 5 s with a fix and without the password, workers survive, and everything continues on return: an attempt comes about once a second, however long the outage.",
   "E-29": "A least-privileged database role is enough to record runs; `engine check` reports a role that can do more.",
   "E-14":
     "Tenant concurrency is never exceeded, with 2 and 4 workers and in a server; a small tenant behind a large one starts before most of its runs.",
   "E-16":
     "Provider limits hold over all runs of a process, and with an engine over all its processes; a 429 pauses all of them.",
   "E-30":
-    "Two HTTP servers of one home behind a round-robin proxy pass the 2026-07-28 suite; older clients pass with stickiness, and without it get 404.",
+    "Two HTTP servers of one home behind a round-robin proxy pass the 2026-07-28 suite; an approval that arrives at the other server continues the call that waits, also with two homes and one database; older clients pass with stickiness, and without it get 404.",
   "E-32":
     "The operator's page is executed as printed: two machines with their own homes and network namespaces (without root: homes only), two workers, two servers.",
   "E-33":

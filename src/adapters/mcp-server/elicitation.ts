@@ -8,8 +8,10 @@ import {
 } from "@modelcontextprotocol/server";
 import { getErrorMessage } from "../../errors/problem.ts";
 import type { Approval, ApprovalRequest, Approve } from "../../host/approval.ts";
+import type { Mailbox } from "../../store/mailbox.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
+import { type AnswerRelay, createAnswerRelay, type RelayedAnswer } from "./answer-relay.ts";
 import type { ResultEnvelope } from "./tool-envelope.ts";
 
 /** Starts a call. The context has the signal, and an approval function if the client can ask its user. */
@@ -53,6 +55,8 @@ interface HeldCall {
   waiting?: ServerContext | undefined;
   controller: AbortController;
   timer?: NodeJS.Timeout;
+  /** Ends the wait for an answer that another server receives. */
+  relay?: { close(): void } | undefined;
 }
 
 const ANSWER_KEY = "word";
@@ -64,16 +68,21 @@ const MAX_HELD_CALLS = 100;
 export interface ElicitationOptions {
   /** False if an answer would reach another server, so that no user can be asked. */
   canAnswer?: boolean;
+  /** Carries an answer that reaches another server to the call that waits for it. Defaults to none: the other server refuses the answer. */
+  relay?: { mailbox: Mailbox; caller: string } | undefined;
 }
 
 /**
  * Creates the held calls. A question has an unguessable id in place of a server request, which the newest revision does not have. Each id
  * accepts one answer: the same approval sent twice would approve the next question.
  */
-export function createElicitations({ canAnswer = true }: ElicitationOptions = {}): Elicitations {
+export function createElicitations({ canAnswer = true, relay: shared }: ElicitationOptions = {}): Elicitations {
   const held = new Map<string, HeldCall>();
+  const relay: AnswerRelay | undefined = shared && createAnswerRelay(shared.mailbox, shared.caller);
   const release = (one: HeldCall) => {
     clearTimeout(one.timer);
+    one.relay?.close();
+    one.relay = undefined;
     if (one.id !== undefined) held.delete(one.id);
   };
   const end = (one: HeldCall) => {
@@ -81,41 +90,53 @@ export function createElicitations({ canAnswer = true }: ElicitationOptions = {}
     one.controller.abort();
     one.open?.answer({ isApproved: false, reason: "no answer in time" });
   };
+  /** Continues a call until it ends or has another question. `context`: the request that waits here, if any. */
+  const proceed = async (
+    one: HeldCall,
+    { tool, responses, signal }: RelayedAnswer & { signal: AbortSignal },
+    context?: ServerContext,
+  ): Promise<ResultEnvelope | InputRequiredResult> => {
+    if ((one.tool ?? tool) !== tool) return EXPIRED_CALL;
+    one.tool = tool;
+    release(one);
+    one.waiting = context;
+    const abort = () => end(one);
+    signal.addEventListener("abort", abort, { once: true });
+    if (signal.aborted) abort();
+    one.open?.answer(parseApproval(responses?.[ANSWER_KEY]));
+    let next = await Promise.race([one.result, one.asked.promise]);
+    while ("approvalRequest" in next && context && !isStatelessRevision(context)) {
+      one.asked = Promise.withResolvers();
+      next.answer(await elicitApproval(context, next.approvalRequest, one.controller.signal));
+      next = await Promise.race([one.result, one.asked.promise]);
+    }
+    signal.removeEventListener("abort", abort);
+    one.waiting = undefined;
+    if (!("approvalRequest" in next)) return next;
+    one.open = next;
+    one.asked = Promise.withResolvers();
+    one.id = crypto.randomUUID();
+    const [oldest] = held.values();
+    if (oldest && held.size >= MAX_HELD_CALLS) end(oldest);
+    held.set(one.id, one);
+    one.timer = setTimeout(end, ANSWER_TIMEOUT_MS, one);
+    one.timer.unref();
+    one.relay = await relay?.offer(one.id, (answer) => proceed(one, answer));
+    return inputRequired({
+      requestState: one.id,
+      inputRequests: { [ANSWER_KEY]: inputRequired.elicit(createApprovalForm(next.approvalRequest)) },
+    });
+  };
   return {
     async call(mcp, context, tool, start) {
-      const { signal } = context.mcpReq;
+      const { signal, inputResponses: responses } = context.mcpReq;
       const state = context.mcpReq.requestState<string>();
+      const answer: RelayedAnswer = { tool, responses };
       const one =
         state === undefined ? startHeldCall(start, context, canAnswer && canElicit(mcp, context)) : held.get(state);
-      if (!one || (one.tool ?? tool) !== tool) return EXPIRED_CALL;
-      one.tool = tool;
-      release(one);
-      one.waiting = context;
-      const abort = () => end(one);
-      signal.addEventListener("abort", abort, { once: true });
-      if (signal.aborted) abort();
-      one.open?.answer(parseApproval(context.mcpReq.inputResponses?.[ANSWER_KEY]));
-      let next = await Promise.race([one.result, one.asked.promise]);
-      while ("approvalRequest" in next && !isStatelessRevision(context)) {
-        one.asked = Promise.withResolvers();
-        next.answer(await elicitApproval(context, next.approvalRequest, one.controller.signal));
-        next = await Promise.race([one.result, one.asked.promise]);
-      }
-      signal.removeEventListener("abort", abort);
-      one.waiting = undefined;
-      if (!("approvalRequest" in next)) return next;
-      one.open = next;
-      one.asked = Promise.withResolvers();
-      one.id = crypto.randomUUID();
-      const [oldest] = held.values();
-      if (oldest && held.size >= MAX_HELD_CALLS) end(oldest);
-      held.set(one.id, one);
-      one.timer = setTimeout(end, ANSWER_TIMEOUT_MS, one);
-      one.timer.unref();
-      return inputRequired({
-        requestState: one.id,
-        inputRequests: { [ANSWER_KEY]: inputRequired.elicit(createApprovalForm(next.approvalRequest)) },
-      });
+      if (one) return proceed(one, { ...answer, signal }, context);
+      const relayed = state === undefined ? undefined : await relay?.send(state, answer, signal);
+      return (relayed as ResultEnvelope | InputRequiredResult | undefined) ?? EXPIRED_CALL;
     },
     close() {
       for (const one of [...held.values()]) end(one);

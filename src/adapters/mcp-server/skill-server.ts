@@ -9,6 +9,7 @@ import type { Host } from "../../config/host.ts";
 import { getSettingsRevision, type Settings } from "../../config/settings.ts";
 import { formatProblem, SkillError } from "../../errors/problem.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
+import type { Mailbox } from "../../store/mailbox.ts";
 import type { ServerScope } from "../../store/server-tokens.ts";
 import { formatCount } from "../../util/text.ts";
 import { createElicitations, type Elicitations } from "./elicitation.ts";
@@ -36,6 +37,8 @@ export interface SkillServerOptions extends Omit<McpServerOptions, "isStateless"
    * clients on this machine, in this workspace. Defaults to none.
    */
   listedByClient?(client: ListingClient, catalog: Catalog): ReadonlySet<string> | Promise<ReadonlySet<string>>;
+  /** Shared by several servers: an answer that reaches one of them continues the call that waits at another. Defaults to none. */
+  mailbox?: Mailbox;
 }
 
 /** Skills for any number of clients, each with its own session. */
@@ -72,6 +75,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
     allowsSubAgents: uses,
     isReadOnly,
     listedByClient = () => new Set<string>(),
+    mailbox,
     ...rest
   } = options;
   const all = new Set(only);
@@ -133,7 +137,8 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
   };
   const live = new Set<McpServerHandle>();
   const refused = new Set<string>();
-  const createCallerState = ({ scopes, host: own }: Partial<ServedCaller> = {}): CallerState => {
+  const createCallerState = ({ key = "", scopes, host: own }: Partial<ServedCaller> = {}): CallerState => {
+    const canAnswer = scopes?.has("approve") !== false;
     const served = own ? { ...host, ...own } : host;
     /** By settings object: settings decide what is visible. */
     const known = new WeakMap<Settings, WeakMap<Catalog, CachedListings>>();
@@ -144,8 +149,8 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
         allowsSubAgents: uses !== false && scopes?.has("use") !== false,
         isReadOnly: isReadOnly === true || scopes?.has("run") === false,
       },
-      canAnswer: scopes?.has("approve") !== false,
-      stateless: createElicitations({ canAnswer: scopes?.has("approve") !== false }),
+      canAnswer,
+      stateless: createElicitations({ canAnswer, relay: mailbox && { mailbox, caller: key } }),
       advised: createAdviceMemory(),
       listings() {
         const revision = getSettingsRevision(served.settings);

@@ -1,6 +1,7 @@
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { Audit, Vault } from "../../host/capability-contract.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
+import type { Mailbox } from "../../store/mailbox.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type { StatisticsStore } from "../../store/statistics.ts";
 import { type Database, type DatabaseOptions, describeDatabase, openDatabase } from "./database.ts";
@@ -10,6 +11,7 @@ import {
   type ApprovalOwner,
   createPostgresApprovalStore,
   createPostgresAudit,
+  createPostgresMailbox,
   createPostgresStatisticsStore,
 } from "./postgres-stores.ts";
 import { createPostgresVault } from "./postgres-vault.ts";
@@ -37,6 +39,8 @@ export interface Engine extends PostgresStores {
   database: Database;
   dispatcher: Dispatcher;
   queue: RunQueue;
+  /** Messages between the servers of the database. */
+  mailbox: Mailbox;
 }
 
 /** Opens a database with its queue. Throws like `openPostgresStores`. */
@@ -64,6 +68,7 @@ export async function openEngine(options: PostgresOptions): Promise<Engine> {
     statistics: createPostgresStatisticsStore(database),
     audit: createPostgresAudit(database),
     vault: createPostgresVault(database),
+    mailbox: createPostgresMailbox(database),
     name: describeDatabase(options.url),
     async close() {
       await dispatcher.close();
@@ -339,6 +344,17 @@ update skillet.runs set started_at = case when id ~ '^[0-9]{8}-[0-9]{6}-[0-9a-f]
   then (left(id, 8) || ' ' || substr(id, 10, 6))::timestamp at time zone 'UTC' else changed_at end;
 create index runs_started on skillet.runs (started_at, id);
 create index runs_without_end on skillet.runs (started_at, id) where tail is null;`,
+  },
+  {
+    version: 8,
+    sql: `
+-- Messages between servers, such as the answer to a question of another one. Not logged: they are seconds old when they are read.
+create unlogged table skillet.messages (
+  -- A digest of the caller and the question.
+  key text primary key,
+  message text not null,
+  at timestamptz not null default now()
+);`,
   },
 ];
 

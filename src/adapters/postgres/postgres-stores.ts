@@ -6,6 +6,7 @@ import { SkillError } from "../../errors/problem.ts";
 import { type ApprovalSubject, getApprovalKey } from "../../host/approval.ts";
 import type { Audit, AuditEntry, AuditLine } from "../../host/capability-contract.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
+import { MAX_MESSAGE_AGE_MS, type Mailbox } from "../../store/mailbox.ts";
 import {
   createUseRow,
   type DayStatistics,
@@ -419,3 +420,26 @@ with here as (
 )
 update skillet.provider_limits l set requests = j.requests - case when j.ms <= 0 then 1 else 0 end, tokens = j.tokens,
   refilled_at = clock_timestamp() from judged j where l.account = j.account returning j.ms`;
+
+/** Creates the mailbox of all processes of the database. */
+export function createPostgresMailbox(database: Database): Mailbox {
+  const { sealer } = database;
+  return {
+    async put(key, message) {
+      const digest = sealer.digest(key);
+      const values = [digest, sealer.seal(digest, JSON.stringify(message)), MAX_MESSAGE_AGE_MS / 1000];
+      await database.query({ text: PUT_MESSAGE, values });
+    },
+    async take(key) {
+      const digest = sealer.digest(key);
+      const text = "delete from skillet.messages where key = $1 returning message";
+      const [row] = await database.query({ name: "skillet-take-message", text, values: [digest] });
+      return row && JSON.parse(sealer.unseal(digest, String(row["message"])));
+    },
+  };
+}
+
+const PUT_MESSAGE = `
+with old as (delete from skillet.messages where at < now() - make_interval(secs => $3) and key <> $1)
+insert into skillet.messages (key, message) values ($1, $2)
+on conflict (key) do update set message = excluded.message, at = excluded.at`;

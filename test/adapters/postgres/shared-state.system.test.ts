@@ -1,4 +1,7 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { balancerOf } from "../../support/balancer.ts";
 import { collector } from "../../support/collector.ts";
 import {
   createMachine,
@@ -8,7 +11,11 @@ import {
   type Machine,
   openScene,
 } from "../../support/engine-scene.ts";
+import { temporaryFolder } from "../../support/folder.ts";
+import { placeWith } from "../../support/mcp-process.ts";
+import { payingSkill } from "../../support/paying-skill.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
+import { connectWith, teamServer } from "../../support/team-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 }, () => {
@@ -47,6 +54,32 @@ describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 
     // The call that was decided before.
     expect(world.ledger.length - length).toBeLessThanOrEqual(1);
     expect(findRepeated(world)).toEqual([]);
+  });
+
+  it("[E-30] continue a call of one server with the answer that another one receives", async () => {
+    const { url, engine } = await openScene(server);
+    const ledger = join(temporaryFolder(), "ledger");
+    const config = '[engine]\nurl = "env:ENGINE_URL"\n';
+    const open = () =>
+      teamServer(placeWith({ ...payingSkill("bank", ledger), "home/.skillet/config.toml": config }), [], {
+        ENGINE_URL: url,
+      });
+    const [one, two] = await Promise.all([open(), open()]);
+    const proxy = await balancerOf([one.url, two.url]);
+    const client = await connectWith(proxy.url, one.token, "2026-07-28", {
+      capabilities: { elicitation: { form: {} } },
+    });
+    client.client.setRequestHandler("elicitation/create", () => ({
+      action: "accept",
+      content: { decision: "yes, this once" },
+    }));
+    for (const to of ["Ada", "Eve"])
+      expect((await client.call("call_skill_tool", { skill: "bank", tool: "bank.pay", input: { to } })).text).toContain(
+        `paid ${to}`,
+      );
+    expect(readFileSync(ledger, "utf8")).toBe("Ada\nEve\n");
+    for (const count of proxy.counts) expect(count).toBeGreaterThan(1);
+    expect(await engine.database.query("select 1 from skillet.messages")).toEqual([]);
   });
 
   it("[E-27] count a run once, and export one trace of it, however often it moves", async () => {
