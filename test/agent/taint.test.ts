@@ -5,7 +5,7 @@ import {
   formatResultOrigin,
   listNamedSkills,
   type TaintCheckCall,
-} from "../../src/agent/policy/taint-policy.ts";
+} from "../../src/agent/policy/taint-tracker.ts";
 
 function judged(name: string, input: unknown, more: Partial<TaintCheckCall> = {}): string[] {
   const tool = { name, inputSchema: {} };

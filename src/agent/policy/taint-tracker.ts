@@ -1,27 +1,26 @@
 import { findDynamicCommands } from "../../catalog/skill-content.ts";
 import type { Message, ToolCall } from "../../host/model-contract.ts";
 import type { Tool, ToolResult } from "../../skill/tool.ts";
+import { isJsonObject } from "../../util/objects.ts";
+import { isInside } from "../../util/safe-path.ts";
 import { escapeInvisible } from "../../util/untrusted-text.ts";
 import type { AgentContext } from "../run/agent-loop.ts";
 import {
-  collectLeaves,
-  formatResultOrigin,
-  type InputLeaves,
-  isOwnTool,
-  listNamedSkills,
-  type TaintCheckCall,
-} from "./taint-policy.ts";
+  containsScatteredPiece,
+  createWordTexts,
+  RUN_LENGTH,
+  type ScatteredPiece,
+  SubstringIndex,
+  type WordText,
+} from "./taint-match.ts";
 import {
   containsLetterPiece,
   containsPiece,
   createLetterTexts,
-  decodeEscapes,
   findAddresses,
   findAddressNames,
-  findWords,
   type LetterText,
   normalizeReadings,
-  removeDisplayCodes,
 } from "./taint-text.ts";
 
 export interface TaintOptions {
@@ -245,199 +244,167 @@ function trackEarlierResults(taint: TaintTracker, { messages, tools, owner }: Ag
   }
 }
 
-/** The number of equal consecutive characters that is not a coincidence. */
-const RUN_LENGTH = 20;
+/** The parts of a call that the rules read. */
+export interface TaintCheckCall {
+  tool: Pick<Tool, "name" | "inputSchema" | "starts" | "owner"> & Partial<Pick<Tool, "category">>;
+  input: unknown;
+  /** True if it changes something outside the workspace. */
+  isMutating: boolean;
+  /** The skill that is followed; undefined in a conversation. */
+  ownSkill?: string | undefined;
+  /** The folders that a call may always name: the workspace and the skill's own. */
+  allowedFolders: readonly string[];
+}
 
-// Random, so that an author cannot craft a text with many runs of one hash.
-const HASH_BASE = Math.floor(Math.random() * 0x1_0000_0000) | 1;
-const HASH_TOP = Array.from({ length: RUN_LENGTH - 1 }).reduce<number>((power) => Math.imul(power, HASH_BASE), 1);
-const FREE_SLOT = -1;
+/** One value in the input of a call. */
+export interface InputLeaf {
+  text: string;
+  /** True for a field name, which usually comes from the tool: only an address in it, or a long name, counts. */
+  isKey: boolean;
+}
 
-/** Indexes all runs of 20 characters in some texts, to find them in others. Each text is read once, however long it is. */
-class SubstringIndex {
-  readonly #joined: string;
-  /** The start of each run, in the slot of its hash or the next free slot. */
-  readonly #slots: Int32Array;
-  readonly #shift: number;
-  /** Hashes by the start of a run. */
-  readonly #hashes: Int32Array;
-  readonly #isOut: Uint8Array;
-  #left = 0;
+interface InputLeaves {
+  leaves: readonly InputLeaf[];
+  /** True if there were more or deeper values than the limits allow. */
+  isCut: boolean;
+}
 
-  constructor(texts: readonly string[]) {
-    // Folded text contains no NUL.
-    this.#joined = [...new Set(texts)].filter(({ length }) => length >= RUN_LENGTH).join("\0");
-    const { length } = this.#joined;
-    const bits = Math.max(4, Math.ceil(Math.log2(length + 1)) + 3);
-    this.#shift = 32 - bits;
-    this.#slots = new Int32Array(2 ** bits).fill(FREE_SLOT);
-    this.#hashes = new Int32Array(length);
-    this.#isOut = new Uint8Array(length);
-    this.#fill();
+/** Returns the parts of a call that untrusted text may not decide without approval. Contract: pure. */
+export function findPrivilegedInput(call: TaintCheckCall): InputLeaves {
+  const found = TAINT_RULES.map((values) => values(call));
+  return { leaves: found.flatMap(({ leaves }) => leaves), isCut: found.some(({ isCut }) => isCut) };
+}
+
+/** Returns the other skills that a call names, without the run's own. */
+export function listNamedSkills({
+  tool,
+  input,
+  ownSkill: own,
+}: Pick<TaintCheckCall, "tool" | "input" | "ownSkill">): string[] {
+  const { skill, skill_name: also } = Object(input) as Record<string, unknown>;
+  const named = SKILL_NAMING_TOOLS.has(tool.name) ? (skill ?? also) : tool.starts && tool.owner?.name;
+  if (typeof named !== "string" || named.trim() === "") return [];
+  const [name = named] = named.split("@");
+  return name.trim() === own ? [] : [...new Set([named, name])];
+}
+
+const SKILL_NAMING_TOOLS: ReadonlySet<string> = new Set(["use_skill", "load_skill", "run_skill_script"]);
+
+type TaintRule = (call: TaintCheckCall) => InputLeaves;
+
+const NO_LEAVES: InputLeaves = { leaves: [], isCut: false };
+
+/** The rules, one row per privilege. */
+const TAINT_RULES: readonly TaintRule[] = [
+  // A change outside the workspace: its whole input.
+  ({ isMutating, tool, input }) => (isMutating ? collectLeaves(input, tool.inputSchema) : NO_LEAVES),
+  // Another skill: its name.
+  (call) => ({ leaves: listNamedSkills(call).map((text) => ({ text, isKey: false })), isCut: false }),
+  // A path outside, for tools that could access it: built-in tools refuse it, or see only a sandbox.
+  ({ tool, input, allowedFolders: inside }) => {
+    if (isOwnTool(tool.name)) return NO_LEAVES;
+    const { leaves, isCut } = collectLeaves(input, tool.inputSchema);
+    return {
+      leaves: leaves.filter(({ text }) => isOutsidePath(text, inside)).map(({ text }) => ({ text, isKey: false })),
+      isCut,
+    };
+  },
+];
+
+/** Returns true for a path outside the allowed folders, as written. A path with `..` counts as outside. */
+function isOutsidePath(text: string, inside: readonly string[]): boolean {
+  const path = text
+    .trim()
+    .replace(/^file:(?:\/\/[^/]*)?/i, "")
+    .replaceAll("\\", "/");
+  if (path.length > MAX_PATH_LENGTH || /[\n\r]/.test(path)) return false;
+  if (path.split("/").includes("..")) return true;
+  if (!/^(?:\/|~(?:$|[\w-]*\/)|[a-z]:\/)/i.test(path)) return false;
+  return !inside.some((folder) => isInside(folder, path));
+}
+
+const MAX_PATH_LENGTH = 4096;
+const MAX_LEAVES = 300;
+const MAX_LEAF_DEPTH = 50;
+
+/** Collects the texts and numbers in a value. A choice listed in the tool's own schema is not untrusted text. */
+export function collectLeaves(value: unknown, schema?: unknown): InputLeaves {
+  const leaves: InputLeaf[] = [];
+  for (const leaf of walkLeaves(value, schema, 0)) {
+    if (leaf === "too deep" || leaves.length === MAX_LEAVES) return { leaves, isCut: true };
+    leaves.push(leaf);
   }
+  return { leaves, isCut: false };
+}
 
-  get isEmpty(): boolean {
-    return this.#left === 0;
-  }
-
-  /** Excludes the runs that this text contains too. */
-  exclude(text: string): void {
-    if (this.isEmpty) return;
-    this.#each(text, (place) => {
-      this.#isOut[place] = 1;
-      this.#left--;
-      return this.isEmpty;
-    });
-  }
-
-  isContainedIn(text: string): boolean {
-    return !this.isEmpty && this.#each(text, () => true);
-  }
-
-  #fill(): void {
-    const most = this.#slots.length - 1;
-    let barrier = -1;
-    let hash = 0;
-    for (let end = 0; end < this.#joined.length; end++) {
-      hash = rollHash(hash, this.#joined, end);
-      const at = end - RUN_LENGTH + 1;
-      if (this.#joined.charCodeAt(end) === 0) barrier = end;
-      if (at < 0 || barrier >= at) continue;
-      let slot = hash >>> this.#shift;
-      let place = this.#slots[slot] ?? FREE_SLOT;
-      while (place !== FREE_SLOT && !(this.#hashes[place] === hash && this.#isAt(place, this.#joined, at))) {
-        slot = (slot + 1) & most;
-        place = this.#slots[slot] ?? FREE_SLOT;
-      }
-      if (place !== FREE_SLOT) continue;
-      this.#slots[slot] = at;
-      this.#hashes[at] = hash;
-      this.#left++;
+function* walkLeaves(value: unknown, schema: unknown, depth: number): Generator<InputLeaf | "too deep"> {
+  const {
+    enum: choices,
+    properties,
+    items,
+    additionalProperties: others,
+    patternProperties: patterns,
+    propertyNames: names,
+  } = Object(schema) as Record<string, unknown>;
+  // If the schema describes a map, its keys are values of the caller: `{ "ada@example.com": "owner" }`.
+  const hasFreeKeys = [others, patterns, names].some(isJsonObject);
+  if (Array.isArray(choices) && choices.includes(value)) return;
+  if (typeof value === "string" || typeof value === "number") yield { text: String(value), isKey: false };
+  if (value === null || typeof value !== "object") return;
+  if (depth === MAX_LEAF_DEPTH) yield "too deep";
+  else if (Array.isArray(value)) for (const item of value) yield* walkLeaves(item, items, depth + 1);
+  else {
+    for (const [key, item] of Object.entries(value)) {
+      const known = isJsonObject(properties) && Object.hasOwn(properties, key) ? properties[key] : undefined;
+      if (known === undefined) yield { text: key, isKey: !hasFreeKeys };
+      yield* walkLeaves(item, known ?? others, depth + 1);
     }
   }
-
-  /** Calls `isEnough` with each run in a text until it returns true. Contract: returns true if it did. */
-  #each(text: string, isEnough: (place: number) => boolean): boolean {
-    const slots = this.#slots;
-    const hashes = this.#hashes;
-    const isOut = this.#isOut;
-    const shift = this.#shift;
-    const most = slots.length - 1;
-    let hash = 0;
-    for (let end = 0; end < text.length; end++) {
-      hash = rollHash(hash, text, end);
-      if (end < RUN_LENGTH - 1) continue;
-      let slot = hash >>> shift;
-      for (let place = slots[slot] ?? FREE_SLOT; place !== FREE_SLOT; place = slots[slot] ?? FREE_SLOT) {
-        const isSame = hashes[place] === hash && isOut[place] === 0 && this.#isAt(place, text, end - RUN_LENGTH + 1);
-        if (isSame && isEnough(place)) return true;
-        slot = (slot + 1) & most;
-      }
-    }
-    return false;
-  }
-
-  #isAt(place: number, text: string, at: number): boolean {
-    for (let index = 0; index < RUN_LENGTH; index++) {
-      if (this.#joined.charCodeAt(place + index) !== text.charCodeAt(at + index)) return false;
-    }
-    return true;
-  }
 }
 
-/** Returns the hash of the run that ends here, computed from the previous one. */
-function rollHash(hash: number, text: string, end: number): number {
-  const rest = end < RUN_LENGTH ? hash : (hash - Math.imul(text.charCodeAt(end - RUN_LENGTH), HASH_TOP)) | 0;
-  return (Math.imul(rest, HASH_BASE) + text.charCodeAt(end)) | 0;
+type OriginLabel = (input: Record<string, unknown>, own: string | undefined) => string;
+
+const formatNoOrigin = () => "";
+
+/** The labels of built-in tools' results, shown as the origin of a text. Empty for skillet's own text and the list of skills. */
+const ORIGIN_LABELS: Readonly<Record<string, OriginLabel>> = {
+  read_skill_resource: ({ skill, resource, resource_name: also }, own) =>
+    `file ${resource ?? also} of skill ${skill ?? own}`,
+  run_skill_script: ({ skill, script }, own) => `output of ${script} of skill ${skill ?? own}`,
+  bash: ({ command }) => `output of \`${command}\``,
+  read_file: ({ path, file_path: also }) => `file ${path ?? also}`,
+  grep: ({ pattern }) => `files with ${pattern}`,
+  list_files: ({ path }) => `names of files in ${path ?? "the workspace"}`,
+  web_search: ({ query }) => `search results for ${query}`,
+  web_fetch: ({ url }) => `page ${url}`,
+  use_skill: ({ skill, skill_name: also }) => `answer of skill ${skill ?? also}`,
+  load_skill: ({ skill, skill_name: also }) => `answer of skill ${skill ?? also}`,
+  write_file: formatNoOrigin,
+  edit_file: formatNoOrigin,
+  complete: formatNoOrigin,
+  list_skills: formatNoOrigin,
+  search_skills: formatNoOrigin,
+  validate_skill: formatNoOrigin,
+  lint_skill: formatNoOrigin,
+  // Opened sections are instructions, like a loaded skill.
+  open_sections: formatNoOrigin,
+};
+
+/** Returns true for a built-in tool, whose result is in skillet's own tags. */
+function isOwnTool(tool: string): boolean {
+  return Object.hasOwn(ORIGIN_LABELS, tool);
 }
 
-/** The words of a text, to find those of an address whatever is between them. */
-interface WordText {
-  /** The indexes of each word in `starts` and `ends`, in order. */
-  places: ReadonlyMap<string, readonly number[]>;
-  starts: readonly number[];
-  ends: readonly number[];
-  /** By index: true if a bracket opens right after the word, or closes right before it. */
-  opens: readonly boolean[];
-  closes: readonly boolean[];
-}
-
-/** Reduces a text to its words, as written and with its escapes decoded. */
-function createWordTexts(text: string): WordText[] {
-  return [...new Set([text, decodeEscapes(text)].map(removeDisplayCodes))].map(createWordText);
-}
-
-function createWordText(text: string): WordText {
-  const { plain, words } = findWords(text);
-  const places = new Map<string, number[]>();
-  for (const [place, { word }] of words.entries()) {
-    const known = places.get(word);
-    if (known) known.push(place);
-    else places.set(word, [place]);
-  }
-  const starts = words.map(({ at }) => at);
-  const ends = words.map(({ at, word }) => at + word.length);
-  const between = (from = 0, to = plain.length) => plain.slice(from, Math.min(to, from + MAX_MARK_LENGTH));
-  return {
-    places,
-    starts,
-    ends,
-    opens: words.map((_, place) => OPENING_BRACKET.test(between(ends[place], starts[place + 1]))),
-    closes: words.map((_, place) =>
-      CLOSING_BRACKET.test(
-        between(Math.max(ends[place - 1] ?? 0, (starts[place] ?? 0) - MAX_MARK_LENGTH), starts[place]),
-      ),
-    ),
-  };
-}
-
-const OPENING_BRACKET = /[<([{]/;
-const CLOSING_BRACKET = /[>)\]}]/;
-const MAX_MARK_LENGTH = 64;
-
-/** An address to look for. */
-interface ScatteredPiece {
-  letters: string;
-  /** The number of words. */
-  count: number;
-}
-
-/** The maximum number of characters between the words of an address. */
-const MAX_GAP = 160;
-/** Beyond this number of matches the search stops and reports a hit: the text could contain the address. */
-const MAX_MATCHES = 1_000_000;
-/** Two words in this order occur in many texts: then only brackets and their content may be between them. */
-const MIN_WORDS = 3;
-
-/**
- * Returns true if the words of an address, or parts of them, occur in a text in this order and close together. No list of markup is
- * complete: a model repairs an address with anything in it. Contract: linear in the number of words that are part of the address.
- */
-function containsScatteredPiece({ places, starts, ends, opens, closes }: WordText, piece: ScatteredPiece): boolean {
-  const { letters, count } = piece;
-  const { length } = letters;
-  const isThere = (at: number, end: number) => places.has(letters.slice(at, end));
-  const parts = Array.from({ length }, (_, index) => index);
-  if (!parts.some((at) => isThere(0, at + 1)) || !parts.some((at) => isThere(at, length))) return false;
-  const found: { place: number; at: number; end: number }[] = [];
-  for (const at of parts) {
-    for (const last of parts.slice(at)) {
-      const end = last + 1;
-      for (const place of places.get(letters.slice(at, end)) ?? []) found.push({ place, at, end });
-      if (found.length > MAX_MATCHES) return true;
-    }
-  }
-  // The last letters first: each word is used once.
-  found.sort((a, b) => a.place - b.place || b.at - a.at);
-  /** By the number of letters found so far: the start of the latest such match, and the index of its last word. */
-  const begun: ({ start: number; last: number } | undefined)[] = [];
-  for (const { place, at, end } of found) {
-    const before = at === 0 ? { start: starts[place] ?? 0, last: place } : begun[at];
-    if (!before || (ends[place] ?? 0) - before.start > length + MAX_GAP) continue;
-    const isNext = place - before.last <= 1;
-    if (!isNext && count < MIN_WORDS && !(opens[before.last] && closes[place])) continue;
-    if (end === length) return true;
-    if (before.start >= (begun[end]?.start ?? 0)) begun[end] = { start: before.start, last: place };
-  }
-  return false;
+/** Returns the label of a result as the origin of a text, or undefined for skillet's own text. */
+export function formatResultOrigin({
+  tool,
+  input,
+  ownSkill: own,
+}: Pick<TaintCheckCall, "tool" | "input" | "ownSkill">): string | undefined {
+  const given = Object(input) as Record<string, unknown>;
+  if (isOwnTool(tool.name)) return ORIGIN_LABELS[tool.name]?.(given, own) || undefined;
+  if (tool.starts === "use") return `answer of skill ${tool.owner?.name}`;
+  // The label that the broker uses too.
+  if (tool.category === "capabilities") return tool.name.replace(/\.(?=[^.]*$)/, " ");
+  return `tool ${tool.name}`;
 }

@@ -20,7 +20,7 @@ import { findNearest } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findInstructionCommands } from "../models/runbook.ts";
 import { canProvideTool, formatToolFix, isToolDisabled } from "../policy/skill-policies.ts";
-import { findPrivilegedInput } from "../policy/taint-policy.ts";
+import { findPrivilegedInput } from "../policy/taint-tracker.ts";
 import { formatSkillKey } from "../policy/trust-policy.ts";
 import type { AgentLoopOptions } from "./agent-loop.ts";
 import { createLineRedactor, redactInput, summarizeInput } from "./redaction.ts";
