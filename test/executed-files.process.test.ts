@@ -17,7 +17,7 @@ describe("the source files that a command executes", { timeout: 60_000 }, () => 
     expect(countExecutedFiles("list")).toBeLessThanOrEqual(42);
   });
 
-  it("are at most 94 for a run with the sandbox", () => {
-    expect(countExecutedFiles("run", "host-report", "--model", "runbook")).toBeLessThanOrEqual(94);
+  it("are at most 91 for a run with the sandbox", () => {
+    expect(countExecutedFiles("run", "host-report", "--model", "runbook")).toBeLessThanOrEqual(91);
   });
 });

@@ -1,73 +1,13 @@
 import { createHash } from "node:crypto";
 import { shortenTexts } from "../agent/run/redaction.ts";
-import type { DiscoverResult } from "../config/discover.ts";
-import type { Approval, ApprovalRequest, ApprovalScope, Approve } from "../host/approval.ts";
+import type { Approval, ApprovalRequest, ApprovalScope } from "../host/approval.ts";
 import { formatHomePath } from "../skill/source/locations.ts";
-import type { ApprovalStore } from "../store/approvals.ts";
 import { getUserHome } from "../util/system.ts";
 import { compareText, formatNumber, truncateLine } from "../util/text.ts";
-import { escapeLine } from "../util/untrusted-text.ts";
-import { NOT_A_TERMINAL } from "./command-context.ts";
-import { escapeForTerminal, foldColumns, foldLines } from "./format.ts";
+import { escapeForTerminal, escapeLine } from "../util/untrusted-text.ts";
+import { foldColumns, foldLines } from "./format.ts";
 import { type CommandIo, createPrinter, type Printer } from "./output.ts";
-import type { Progress } from "./progress.ts";
-
-export interface ApprovalOptions {
-  /** Approves changes in the workspace in advance. */
-  yes?: boolean;
-  /** False: refuse requests in non-interactive use instead of waiting. */
-  wait?: boolean;
-}
-
-/** `run`: requested by a model. `call`: requested by the user at the terminal. */
-type ApprovalOrigin = "run" | "call";
-
-/** Returns a function that asks for approval at the terminal; undefined if there is no terminal. */
-export function createApprovalPrompt(io: CommandIo, by: ApprovalOrigin = "run"): Approve | undefined {
-  if (!io.ask) return undefined;
-  return (request, { signal }) => askForApproval(io, request, { signal, by });
-}
-
-/** Returns a host that asks at this terminal, one question at a time. Await `asking()` before writing anything else to the terminal. */
-export function createApprovingHost<Found extends DiscoverResult>(
-  io: CommandIo,
-  found: Found,
-  options: ApprovalOptions,
-  progress?: Pick<Progress, "hold" | "release">,
-): { host: Found & { approve?: Approve }; asking(): Promise<unknown> } {
-  let before: Promise<unknown> = Promise.resolve();
-  const ask = createApprovalPrompt(io);
-  const oneByOne: Approve = (request, { signal }) => {
-    const answer = before.then(async () => {
-      await new Promise(setImmediate); // Lets pending events print first.
-      progress?.hold();
-      try {
-        return (await ask?.(request, { signal })) ?? NO_APPROVER;
-      } finally {
-        progress?.release();
-      }
-    });
-    before = answer.catch(() => {});
-    return answer;
-  };
-  const approve = ask ? { approve: oneByOne } : options.wait === false ? { approve: async () => NO_APPROVER } : {};
-  const approvals = options.yes ? preapproveWorkspaceChanges(found.approvals) : found.approvals;
-  return { host: { ...found, ...approve, approvals }, asking: () => before };
-}
-
-const NO_APPROVER: Approval = { isApproved: false, reason: `no user to ask: ${NOT_A_TERMINAL}` };
-
-/** Adds the approval given on the command line. It is not saved, and covers changes in the workspace only. */
-export function preapproveWorkspaceChanges(approvals: ApprovalStore): ApprovalStore {
-  return {
-    ...approvals,
-    isAlwaysApproved: async (request) => isWorkspaceChange(request) || (await approvals.isAlwaysApproved(request)),
-  };
-}
-
-function isWorkspaceChange({ on, isOnce }: Pick<ApprovalRequest, "on" | "isOnce">): boolean {
-  return on === "workspace" && !isOnce;
-}
+import type { ApprovalOrigin } from "./run-output.ts";
 
 interface ApprovalChoice {
   key: string;
@@ -125,7 +65,8 @@ function formatChoices(choices: readonly ApprovalChoice[]): string {
 
 const MAX_TRIES = 3;
 
-async function askForApproval(
+/** Asks at the terminal. An answer in another process ends the question. */
+export async function askForApproval(
   io: CommandIo,
   request: ApprovalRequest,
   { signal, by }: { signal: AbortSignal; by: ApprovalOrigin },
@@ -246,15 +187,6 @@ const EFFECT_SCOPES: Record<ApprovalRequest["on"], string> = {
 };
 
 const UNTRUSTED_INPUT_NOTE = ": its input comes from untrusted text";
-
-/** Formats a request in one line: `mailer.send: send a mail (team@example.com)`. */
-export function formatApprovalLine({
-  tool,
-  what,
-  where = "",
-}: Pick<ApprovalRequest, "tool" | "what" | "where">): string {
-  return `${tool}: ${what}${where === "" ? "" : ` (${where})`}`;
-}
 
 /** Formats the input in one line: `to: ann@example.com, subject: Minutes`. Empty without an input. */
 export function formatInputLine({ input }: Pick<ApprovalRequest, "input">): string {

@@ -7,7 +7,7 @@ import { formatLockSource } from "../store/lock-diff.ts";
 import { LOCAL_SOURCE, type LockedSkill } from "../store/lock-file.ts";
 import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { formatCount, quoteIfNeeded, truncateLine } from "../util/text.ts";
-import { escapeInvisible, escapeLine } from "../util/untrusted-text.ts";
+import { escapeForTerminal, escapeLine } from "../util/untrusted-text.ts";
 
 /** Wraps a text and the commands after it to a width. Longer words overflow. A command is never split, so that it can be copied. */
 export function wrapText(text: string, width: number, commands: readonly string[] = []): string[] {
@@ -30,11 +30,6 @@ export function wrapText(text: string, width: number, commands: readonly string[
 
 /** Text in backticks or quotes is one word. Quoted text is untrusted and must not start a line. */
 const WORD_PATTERN = /(?:`[^`]*`|"[^"]*"|[^ ])+/g;
-
-/** Escapes control characters in untrusted text, so that it cannot move the cursor or overwrite output. */
-export function escapeForTerminal(text: string): string {
-  return escapeInvisible(text.replace(/\r(?!\n)/g, "\n")).text;
-}
 
 /**
  * Folds a text to a width after escaping it, which may lengthen it. Every character beyond ASCII counts two columns: terminals disagree on
@@ -77,16 +72,6 @@ export function formatSkillAddress(skill: Skill, { catalog, around }: DiscoverRe
   const isOnly = catalog.copies(skill.name).filter((copy) => copy.origin.source === source).length === 1;
   const place = file === undefined ? remote?.uri : formatDisplayPath(file, around);
   return `${skill.name}@${isOnly || place === undefined ? source : place}`;
-}
-
-/** Summarizes the input of a call by its most important value. */
-export function summarizeCallInput(input: unknown, width: number): string {
-  if (input === null || typeof input !== "object") return "";
-  const parts = Object.entries(input).flatMap(([name, value]) => {
-    if (typeof value === "string") return [value];
-    return typeof value === "number" || typeof value === "boolean" ? [`(${name}: ${value})`] : [];
-  });
-  return truncateLine(parts.join(" "), Math.max(20, Math.min(width, 100) - 30));
 }
 
 /** Formats the first names and the number of others. */

@@ -2,7 +2,6 @@ import type { TraceExporter } from "../adapters/opentelemetry/trace-exporter.ts"
 import type { Problem } from "../errors/problem.ts";
 import type { RunEvent, SkillEvent } from "../host/events.ts";
 import { formatNumber, truncateLine } from "../util/text.ts";
-import { summarizeCallInput } from "./format.ts";
 import { type CommandIo, createPrinter, type Printer, printDiffExcerpt, printProblem } from "./output.ts";
 import { formatCost } from "./run-format.ts";
 
@@ -202,3 +201,13 @@ async function openTraceExport(io: CommandIo): Promise<(TraceSink & { close(): P
 }
 
 const ENDPOINT_VARIABLES = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+
+/** Summarizes the input of a call by its most important value. */
+export function summarizeCallInput(input: unknown, width: number): string {
+  if (input === null || typeof input !== "object") return "";
+  const parts = Object.entries(input).flatMap(([name, value]) => {
+    if (typeof value === "string") return [value];
+    return typeof value === "number" || typeof value === "boolean" ? [`(${name}: ${value})`] : [];
+  });
+  return truncateLine(parts.join(" "), Math.max(20, Math.min(width, 100) - 30));
+}

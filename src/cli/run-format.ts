@@ -67,11 +67,11 @@ const NEXT_COMMANDS: Partial<Record<RunState, string>> = {
   stuck: "skillet resume ID",
 };
 
+export function formatCost(dollars: number): string {
+  return dollars > 0 && dollars < 0.01 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;
+}
+
 export function formatUsage(usage: Usage, cost: number | undefined): string[] {
   const tokens = usage.inputTokens + usage.outputTokens;
   return [...(tokens > 0 ? [`${formatNumber(tokens)} tokens`] : []), ...(cost === undefined ? [] : [formatCost(cost)])];
-}
-
-export function formatCost(dollars: number): string {
-  return dollars > 0 && dollars < 0.01 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;
 }

@@ -3,17 +3,19 @@ import { readSkillSecrets } from "../agent/run/run-inputs.ts";
 import type { Run, RunResult } from "../agent/run/run-result.ts";
 import type { DiscoverResult } from "../config/discover.ts";
 import type { Host } from "../config/host.ts";
+import type { Approval, ApprovalRequest, Approve } from "../host/approval.ts";
 import type { RunEvent } from "../host/events.ts";
 import { listDeclaredVariables, type Skill } from "../skill/skill.ts";
 import { formatDisplayPath } from "../skill/source/locations.ts";
+import type { ApprovalStore } from "../store/approvals.ts";
 import type { RunStore } from "../store/runs.ts";
 import { getSkillLocation } from "../store/trust.ts";
 import { formatCount, truncateLine } from "../util/text.ts";
-import { type ApprovalOptions, createApprovingHost, formatApprovalLine } from "./approval-prompt.ts";
-import { EXIT } from "./command-context.ts";
-import { countColumns, escapeForTerminal } from "./format.ts";
+import { escapeForTerminal } from "../util/untrusted-text.ts";
+import { EXIT, NOT_A_TERMINAL } from "./command-context.ts";
+import { countColumns } from "./format.ts";
 import { type CommandIo, createPrinter, isConfirmed, printJson, printJsonLine, printProblem } from "./output.ts";
-import { createProgress } from "./progress.ts";
+import { createProgress, type Progress } from "./progress.ts";
 import { formatUsage } from "./run-format.ts";
 
 export type RunOutputOptions = OutcomeOptions & ApprovalOptions;
@@ -365,4 +367,73 @@ function countWidth(text: string): number {
   let columns = 0;
   for (const character of text) columns += countColumns(character);
   return columns;
+}
+
+export interface ApprovalOptions {
+  /** Approves changes in the workspace in advance. */
+  yes?: boolean;
+  /** False: refuse requests in non-interactive use instead of waiting. */
+  wait?: boolean;
+}
+
+/** `run`: requested by a model. `call`: requested by the user at the terminal. */
+export type ApprovalOrigin = "run" | "call";
+
+/** Returns a function that asks for approval at the terminal; undefined if there is no terminal. */
+export function createApprovalPrompt(io: CommandIo, by: ApprovalOrigin = "run"): Approve | undefined {
+  if (!io.ask) return undefined;
+  return async (request, { signal }) => {
+    const { askForApproval } = await import("./approval-prompt.ts"); // Loaded only when there is a question.
+    return askForApproval(io, request, { signal, by });
+  };
+}
+
+/** Returns a host that asks at this terminal, one question at a time. Await `asking()` before writing anything else to the terminal. */
+export function createApprovingHost<Found extends DiscoverResult>(
+  io: CommandIo,
+  found: Found,
+  options: ApprovalOptions,
+  progress?: Pick<Progress, "hold" | "release">,
+): { host: Found & { approve?: Approve }; asking(): Promise<unknown> } {
+  let before: Promise<unknown> = Promise.resolve();
+  const ask = createApprovalPrompt(io);
+  const oneByOne: Approve = (request, { signal }) => {
+    const answer = before.then(async () => {
+      await new Promise(setImmediate); // Lets pending events print first.
+      progress?.hold();
+      try {
+        return (await ask?.(request, { signal })) ?? NO_APPROVER;
+      } finally {
+        progress?.release();
+      }
+    });
+    before = answer.catch(() => {});
+    return answer;
+  };
+  const approve = ask ? { approve: oneByOne } : options.wait === false ? { approve: async () => NO_APPROVER } : {};
+  const approvals = options.yes ? preapproveWorkspaceChanges(found.approvals) : found.approvals;
+  return { host: { ...found, ...approve, approvals }, asking: () => before };
+}
+
+const NO_APPROVER: Approval = { isApproved: false, reason: `no user to ask: ${NOT_A_TERMINAL}` };
+
+/** Adds the approval given on the command line. It is not saved, and covers changes in the workspace only. */
+export function preapproveWorkspaceChanges(approvals: ApprovalStore): ApprovalStore {
+  return {
+    ...approvals,
+    isAlwaysApproved: async (request) => isWorkspaceChange(request) || (await approvals.isAlwaysApproved(request)),
+  };
+}
+
+function isWorkspaceChange({ on, isOnce }: Pick<ApprovalRequest, "on" | "isOnce">): boolean {
+  return on === "workspace" && !isOnce;
+}
+
+/** Formats a request in one line: `mailer.send: send a mail (team@example.com)`. */
+export function formatApprovalLine({
+  tool,
+  what,
+  where = "",
+}: Pick<ApprovalRequest, "tool" | "what" | "where">): string {
+  return `${tool}: ${what}${where === "" ? "" : ` (${where})`}`;
 }

@@ -14,7 +14,6 @@ import type { Watcher } from "../skill/source/watch-folders.ts";
 import { createFileMailbox } from "../store/mailbox.ts";
 import { SERVER_TOKENS_FILE } from "../store/server-tokens.ts";
 import { formatCount, quoteIfNeeded, truncateLine } from "../util/text.ts";
-import { createApprovingHost } from "./approval-prompt.ts";
 import {
   type CallerOptions,
   type CommandContext,
@@ -23,6 +22,7 @@ import {
 } from "./command-context.ts";
 import { type CommandIo, createPrinter, printProblem } from "./output.ts";
 import type { TraceSink } from "./progress.ts";
+import { createApprovingHost } from "./run-output.ts";
 
 /** The options of `skillet serve`. */
 export interface ServeCommandOptions extends CallerOptions {

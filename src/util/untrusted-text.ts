@@ -163,3 +163,8 @@ function getCharacterAt(text: string, index: number): string {
   const codePoint = text.codePointAt(index);
   return codePoint === undefined ? "" : String.fromCodePoint(codePoint);
 }
+
+/** Escapes control characters in untrusted text, so that it cannot move the cursor or overwrite output. */
+export function escapeForTerminal(text: string): string {
+  return escapeInvisible(text.replace(/\r(?!\n)/g, "\n")).text;
+}

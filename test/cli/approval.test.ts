@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createApprovalPrompt, createApprovingHost } from "../../src/cli/approval-prompt.ts";
 import type { CommandIo } from "../../src/cli/output.ts";
+import { createApprovalPrompt, createApprovingHost } from "../../src/cli/run-output.ts";
 import type { ApprovalRequest } from "../../src/host/approval.ts";
 import { EFFECT } from "../store/run-scene.ts";
 import { discoverIn } from "../support/discover.ts";

@@ -16,7 +16,7 @@ import type { Tool, ToolResult } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { findNearest, truncateLine } from "../../util/text.ts";
-import { createApprovalPrompt } from "../approval-prompt.ts";
+import { escapeForTerminal } from "../../util/untrusted-text.ts";
 import {
   type CommandContext,
   type CommandDefinition,
@@ -27,7 +27,7 @@ import {
   NOT_A_TERMINAL,
   requireConfiguration,
 } from "../command-context.ts";
-import { escapeForTerminal, formatInputSchema, formatMcpServers, listMcpServers } from "../format.ts";
+import { formatInputSchema, formatMcpServers, listMcpServers } from "../format.ts";
 import {
   type CommandIo,
   createInterruptSignal,
@@ -39,7 +39,7 @@ import {
   runUntilInterrupted,
 } from "../output.ts";
 import { runWithWaitIndicator } from "../progress.ts";
-import { askForPendingTrust, isPendingTrust } from "../run-output.ts";
+import { askForPendingTrust, createApprovalPrompt, isPendingTrust } from "../run-output.ts";
 import { failMissingSkill } from "./show.ts";
 
 /** `skillet call`. */

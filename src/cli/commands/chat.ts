@@ -7,7 +7,7 @@ import { announceProcess } from "../../config/live-settings.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { SkillEvent } from "../../host/events.ts";
 import { omitUndefined } from "../../util/objects.ts";
-import { createApprovingHost } from "../approval-prompt.ts";
+import { escapeForTerminal } from "../../util/untrusted-text.ts";
 import {
   addRunOptions,
   type CallerOptions,
@@ -19,12 +19,12 @@ import {
   formatExamples,
   requireConfiguration,
 } from "../command-context.ts";
-import { escapeForTerminal } from "../format.ts";
 import { type CommandIo, createPrinter, printJson, printJsonLine, runInterruptible } from "../output.ts";
 import { createProgress, type Progress, runTraced, type TraceSink } from "../progress.ts";
 import {
   askForPendingTrust,
   createAnswerWrapper,
+  createApprovingHost,
   getRunAnswer,
   getRunExitCode,
   isPendingTrust,

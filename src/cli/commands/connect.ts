@@ -31,6 +31,7 @@ import { isTextOnly } from "../../skill/skill-code.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
 import { filterAsync } from "../../util/objects.ts";
 import { formatCount } from "../../util/text.ts";
+import { escapeForTerminal } from "../../util/untrusted-text.ts";
 import {
   type CommandContext,
   type CommandDefinition,
@@ -41,7 +42,6 @@ import {
   printConfigurationWarnings,
   resolveCommandEnvironment,
 } from "../command-context.ts";
-import { escapeForTerminal } from "../format.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printJson, printProblem } from "../output.ts";
 import { checkServerName, getOwnProgram, printClientNextSteps, resolveServer } from "./mcp-config.ts";
 import { findUntrustedCode } from "./trust-review.ts";

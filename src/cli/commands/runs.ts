@@ -12,7 +12,8 @@ import {
 } from "../../store/run-timeline.ts";
 import { getUserHome } from "../../util/system.ts";
 import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
-import { formatApprovalLine, formatInputLine, printApprovalRequest } from "../approval-prompt.ts";
+import { escapeForTerminal } from "../../util/untrusted-text.ts";
+import { formatInputLine, printApprovalRequest } from "../approval-prompt.ts";
 import {
   type CommandContext,
   type CommandDefinition,
@@ -23,7 +24,6 @@ import {
   resolveCommandEnvironment,
   SINCE_HELP,
 } from "../command-context.ts";
-import { escapeForTerminal } from "../format.ts";
 import {
   type CommandIo,
   createPrinter,
@@ -44,6 +44,7 @@ import {
   formatRunSubject,
   formatUsage,
 } from "../run-format.ts";
+import { formatApprovalLine } from "../run-output.ts";
 
 /** `skillet runs` and its subcommands. */
 export const runsCommand: CommandDefinition = {

@@ -5,7 +5,7 @@ import type { Host } from "../../config/host.ts";
 import { SkillError } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
-import { createApprovingHost } from "../approval-prompt.ts";
+import { escapeForTerminal } from "../../util/untrusted-text.ts";
 import {
   type CommandContext,
   type CommandDefinition,
@@ -15,7 +15,6 @@ import {
   formatExamples,
   requireConfiguration,
 } from "../command-context.ts";
-import { escapeForTerminal } from "../format.ts";
 import {
   type CommandIo,
   createInterruptSignal,
@@ -24,7 +23,7 @@ import {
   printJson,
   printProblem,
 } from "../output.ts";
-import { askForPendingTrust, isPendingTrust } from "../run-output.ts";
+import { askForPendingTrust, createApprovingHost, isPendingTrust } from "../run-output.ts";
 import { failMissingSkill } from "./show.ts";
 
 /** `skillet script`. */

@@ -26,9 +26,9 @@ import { createServerTokenStore } from "../../store/server-tokens.ts";
 import { isLoopbackHost } from "../../util/http.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
-import { preapproveWorkspaceChanges } from "../approval-prompt.ts";
 import { type CommandHost, discoverForRun, EXIT } from "../command-context.ts";
 import { type CommandIo, createInterruptSignal, createPrinter, printJsonLine, printProblem } from "../output.ts";
+import { preapproveWorkspaceChanges } from "../run-output.ts";
 import {
   createRefresher,
   createServing,
