@@ -313,14 +313,10 @@ export function printSettings(
   for (const value of values) printSetting(out, value, around);
 }
 
-export function createConfigValueError(
-  { code, message, fix = FINDING_CODES[code].fix }: Finding,
-  example?: string,
-): SkillError {
-  return new SkillError("usage", {
-    message: example === undefined ? message : `${message}, as in ${example}`,
-    ...(fix === undefined
-      ? { fix: "docs/config.md lists every key; to see the effective ones", commands: ["skillet config"] }
-      : { fix }),
-  });
+/** `example` is a command that sets a valid value. */
+export function createConfigValueError({ code, message, fix, commands }: Finding, example?: string): SkillError {
+  if (fix === undefined && commands === undefined && example !== undefined)
+    return new SkillError("usage", { message, fix: "for example", commands: [example] });
+  const steps = commands === undefined ? {} : { commands };
+  return new SkillError("usage", { message, fix: fix ?? FINDING_CODES[code].fix, ...steps });
 }

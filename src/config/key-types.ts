@@ -29,8 +29,8 @@ import type {
 interface KeyType {
   is(value: unknown): boolean;
   description: string;
-  /** An example, if the description alone is ambiguous. */
-  example?: string;
+  /** A valid value, as on the command line. */
+  example: string;
   /** Parses a value from the command line. */
   read(text: string): unknown;
 }
@@ -54,15 +54,20 @@ export const REFERENCE_PATTERN = /^(?:env|file):\S+$/;
 export const MAX_PACKAGES = 32;
 
 export const KEY_TYPES = {
-  text: createTextType(() => true, 'text in quotes, "…"'),
-  path: createTextType(isAbsolute, 'an absolute path in quotes, "/…"'),
-  address: createTextType(isWebAddress, 'a web address in quotes, "https://…", without a user name or password'),
+  text: createTextType(() => true, 'text in quotes, "…"', "TEXT"),
+  path: createTextType(isAbsolute, 'an absolute path in quotes, "/…"', "/srv/skills"),
+  address: createTextType(
+    isWebAddress,
+    'a web address in quotes, "https://…", without a user name or password',
+    "https://skills.example.com",
+  ),
   database: createTextType(
     (value) => DATABASE_PATTERN.test(value),
     '"env:NAME", "file:PATH", or a URL without a password, "postgres://skillet@db.example.com/skillet"',
+    "env:DATABASE_URL",
   ),
-  reference: createTextType((value) => REFERENCE_PATTERN.test(value), '"env:NAME" or "file:PATH"'),
-  alias: createTextType((value) => !value.includes("/"), "an alias of the user's configuration"),
+  reference: createTextType((value) => REFERENCE_PATTERN.test(value), '"env:NAME" or "file:PATH"', "env:NAME"),
+  alias: createTextType((value) => !value.includes("/"), "an alias of the user's configuration", "fast"),
   access: createEnumType(WORKSPACE_ACCESS),
   mode: createEnumType(DISCLOSURE_MODES),
   engine: createEnumType(SANDBOX_ENGINES),
@@ -72,6 +77,7 @@ export const KEY_TYPES = {
   flag: {
     is: (value) => typeof value === "boolean",
     description: "true or false",
+    example: "true",
     read: (text) => ({ true: true, false: false })[text] ?? text,
   },
   number: createNumberType((value) => Number.isSafeInteger(value) && value >= 0, "a whole number", "20"),
@@ -82,41 +88,48 @@ export const KEY_TYPES = {
     "30",
   ),
   price: createNumberType((value) => Number.isFinite(value) && value >= 0, "a number of dollars", "2.5"),
-  date: createTextType((value) => DATE_PATTERN.test(value), 'a day in quotes, "2026-11-19"'),
-  texts: createListType(() => true, 'a list of strings, ["…"]'),
-  command: createListType((item) => item !== "", 'a program and its arguments, ["…"]', 1),
+  date: createTextType((value) => DATE_PATTERN.test(value), 'a day in quotes, "2026-11-19"', "2026-11-19"),
+  texts: createListType(() => true, 'a list of strings, ["…"]', "ONE,TWO"),
+  command: createListType((item) => item !== "", 'a program and its arguments, ["…"]', "node,/srv/provider.ts", 1),
   capabilities: createListType(
     (item) => CAPABILITY_PATTERN.test(item),
     'a list of capabilities, ["gog.email"]; `gog.*` is all of gog',
+    "gog.email",
   ),
   namespace: createTextType(
     (value) => NAMESPACE_PATTERN.test(value),
     'a name of lowercase letters, digits, `-` and `_` in quotes, "gog"',
+    "gog",
   ),
   endpoints: createListType(
     (item) => ENDPOINT_PATTERN.test(item),
     'a list of hosts with ports, or of sockets in the workspace, ["api.example.com:443", "unix:db.sock"]',
+    "api.example.com:443",
   ),
   systemPackages: createPackagesType(
     SYSTEM_PACKAGE_NAME,
     'a list of exact names of Debian packages, ["poppler-utils"]',
+    "poppler-utils",
   ),
   pythonPackages: createPackagesType(
     PYTHON_PACKAGE,
     'a list of Python packages, ["pypdf", "pillow>=10"]; no URL, path or option',
+    "pypdf",
   ),
   npmPackages: createPackagesType(
     NPM_PACKAGE,
     'a list of npm packages, ["docx", "pptxgenjs@^3"]; no URL, path or alias',
+    "docx",
   ),
 } satisfies Record<string, KeyType>;
 
-function createTextType(is: (value: string) => boolean, description: string): KeyType {
-  return { is: (value) => typeof value === "string" && is(value), description, read: (text) => text };
+function createTextType(is: (value: string) => boolean, description: string, example: string): KeyType {
+  return { is: (value) => typeof value === "string" && is(value), description, example, read: (text) => text };
 }
 
-function createEnumType(choices: readonly string[]): KeyType {
-  return createTextType((value) => choices.includes(value), choices.map((choice) => `"${choice}"`).join(", "));
+function createEnumType(choices: readonly [string, ...string[]]): KeyType {
+  const description = choices.map((choice) => `"${choice}"`).join(", ");
+  return createTextType((value) => choices.includes(value), description, choices[0]);
 }
 
 function createNumberType(is: (value: number) => boolean, description: string, example: string): KeyType {
@@ -127,17 +140,19 @@ function createNumberType(is: (value: number) => boolean, description: string, e
 function createListType(
   is: (item: string) => boolean,
   description: string,
+  example: string,
   min = 0,
   max = Number.POSITIVE_INFINITY,
 ): KeyType {
   const isItem = (item: unknown) => typeof item === "string" && is(item);
   const isList = (value: unknown) =>
     Array.isArray(value) && value.length >= min && value.length <= max && value.every(isItem);
-  return { is: isList, description, read: parseList };
+  return { is: isList, description, example, read: parseList };
 }
 
-function createPackagesType(pattern: RegExp, description: string): KeyType {
-  return createListType((item) => pattern.test(item), `${description}; at most ${MAX_PACKAGES}`, 0, MAX_PACKAGES);
+function createPackagesType(pattern: RegExp, description: string, example: string): KeyType {
+  const whole = `${description}; at most ${MAX_PACKAGES}`;
+  return createListType((item) => pattern.test(item), whole, example, 0, MAX_PACKAGES);
 }
 
 /** Parses `a,b`, or JSON for items that contain a comma. */

@@ -106,7 +106,7 @@ export const STUDIO_CODES = {
 export const PROMPT_CODES = {
   "definition-invalid": defineCode(
     "A skill, section or prompt defined in code is invalid.",
-    "correct it as the message says",
+    "correct the field that the message names",
   ),
   "template-invalid": defineCode("A $ in a template does not start a placeholder.", "write $$ for a dollar sign"),
   "parameter-missing": defineCode("A template parameter has no value.", "set it with `bind` or `defaultParams`"),

@@ -108,7 +108,7 @@ const FINDING_ROWS = {
   "file-mode": {
     severities: { all: "warning", shipped: "error", vscode: "error" },
     meaning: "A file has the set-user-ID or set-group-ID bit set.",
-    fix: "clear it: chmod ug-s",
+    fix: "run `chmod ug-s FILE`",
   },
   "too-many-files": {
     severities: { all: "warning", shipped: "error", vscode: "error" },
@@ -351,12 +351,12 @@ const FINDING_ROWS = {
   "field-type": {
     severities: { all: "error", load: "warning" },
     meaning: "A field has the wrong type and is ignored.",
-    fix: "write it as the message says",
+    fix: "write a value of the type in the message; `skillet schema frontmatter` lists the types",
   },
   "field-value": {
     severities: { all: "error", load: "warning" },
     meaning: "The value of a field is out of range and is ignored.",
-    fix: "write it as the message says",
+    fix: "write a value that the message allows; `skillet schema frontmatter` lists them",
   },
   "key-unknown": {
     severities: { all: "error", load: "info", vscode: "warning" },
@@ -426,7 +426,7 @@ const FINDING_ROWS = {
   "trigger-pattern": {
     severities: { all: "error", load: "warning" },
     meaning: "A pattern under triggers is invalid, or cannot be matched in linear time; it is ignored.",
-    fix: "correct it as the message says; the other triggers still work",
+    fix: "correct the pattern in the message; the other triggers still work",
   },
   "trigger-broad": {
     severities: { all: "warning" },
@@ -469,7 +469,7 @@ const FINDING_ROWS = {
   "config-ash": {
     severities: { all: "info" },
     meaning: "The configuration of ash is used where skillet's configuration does not set a key.",
-    fix: "move its keys to skillet's config.toml",
+    fix: "move its keys to ~/.skillet/config.toml",
   },
   "config-syntax": {
     severities: { all: "error" },
@@ -491,7 +491,7 @@ const FINDING_ROWS = {
     severities: { all: "warning" },
     meaning:
       "A configuration value has the wrong type; it is ignored, or a running server or chat keeps the previous value.",
-    fix: "write it as the message says",
+    fix: "write a value of the type in the message; `skillet config set KEY VALUE` checks it",
   },
   "config-refused": {
     severities: { all: "error" },

@@ -16,7 +16,10 @@ export const SOURCE_CODES = {
   ),
   "address-scheme": defineCode("The scheme of the address is not supported.", "use https, ssh or file"),
   "address-insecure": defineCode("The address uses plain http, so content could be modified in transit.", "use https"),
-  "address-host": defineCode("The address has no valid host.", "correct the host"),
+  "address-host": defineCode(
+    "The address has no valid host.",
+    "write it as owner/repository, or https://HOST/owner/repository",
+  ),
   "address-incomplete": defineCode("The address names a repository host, but no repository.", "add owner/repository"),
   "address-secret": defineCode(
     "The address contains a password, a token or a query, which would be written to skills.lock.",
@@ -238,7 +241,10 @@ export const LOCK_CODES = {
     "The source differs from the lock file.",
     "run `skillet update --dry-run` to see the changes",
   ),
-  "lock-too-large": defineCode("The lock file would exceed its size limit.", "add fewer skills, or remove some first"),
+  "lock-too-large": defineCode(
+    "The lock file would exceed its size limit.",
+    "add fewer skills, or remove some first: `skillet remove NAME`",
+  ),
   "lock-unsupported-file": defineCode(
     "A file of an added skill is a symlink, a device or unreadable, so it cannot be approved.",
     "replace it with a regular file, or remove it",
@@ -271,7 +277,7 @@ export const LOCK_CODES = {
   ),
   "adopted-unreadable": defineCode(
     "The record of folders with adopted skills cannot be read.",
-    "fix it, or remove it and adopt the skills again",
+    "fix it, or remove it and run `skillet adopt` again",
   ),
   "unmanaged-path": defineCode(
     "A file or folder that skillet did not write is at the target path.",

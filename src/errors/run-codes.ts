@@ -184,10 +184,13 @@ export const RUN_CODES = {
     "start the run again, or restore the skill",
   ),
   "run-other-workspace": defineCode("The run was started in another workspace.", "resume it there"),
-  "run-skill-missing": defineCode("The skill of the run no longer exists.", "restore the skill, or cancel the run"),
+  "run-skill-missing": defineCode(
+    "The skill of the run no longer exists.",
+    "restore the skill, or cancel the run: `skillet cancel ID`",
+  ),
   "run-workspace-missing": defineCode(
     "The workspace of the run no longer exists.",
-    "restore the workspace, or cancel the run",
+    "restore the workspace, or cancel the run: `skillet cancel ID`",
   ),
   "no-pending-approval": defineCode(
     "The run does not need this approval, or not any more.",
@@ -232,7 +235,7 @@ export const RUN_CODES = {
 
 /** Codes of tool calls in sessions, in runs and in toolsets of skills. */
 export const TOOL_CODES = {
-  "input-invalid": defineCode("The input does not match the schema.", "correct the input as the message says"),
+  "input-invalid": defineCode("The input does not match the schema.", "correct the fields that the message names"),
   "tool-blocked": defineCode(
     "The skill may not use this tool or this input, or the configuration disables the tool.",
     "use one of the tools in the message",
@@ -269,7 +272,7 @@ export const TOOL_CODES = {
   ),
   "tool-invalid": defineCode(
     "The definition of a tool is incomplete or invalid.",
-    "define it as the message says, with `Tool.define`",
+    "correct the field that the message names, in `Tool.define`",
   ),
   "approval-needed": defineCode(
     "The call has side effects that need approval, and no user can be asked.",

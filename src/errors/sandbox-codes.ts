@@ -50,7 +50,7 @@ export const SCRIPT_CODES = {
   ),
   "sandbox-not-removed": defineCode(
     "A warning: a container could not be removed.",
-    "remove it manually, as the message says",
+    "run the command in the message: it removes the container",
   ),
   "isolation-too-weak": defineCode(
     "The skill is sensitive or has capabilities, and its code would run without isolation.",
@@ -84,7 +84,7 @@ export const SCRIPT_CODES = {
   ),
   "workspace-read-only": defineCode(
     "A warning: the script had read-only access to the workspace, and tried or asked to change it.",
-    "use `skillet script --write`, or `writes: true` in a call; or set `workspace` as the message says",
+    "use `skillet script --write`, or `writes: true` in a call; or run `skillet config set skills.NAME.workspace read-write`",
   ),
   "argument-outside": defineCode(
     "A warning: an argument names a file that is not visible to the script.",
@@ -172,7 +172,7 @@ export const SCRIPT_CODES = {
   "package-aborted": defineCode("Building packages was canceled; no partial files remain.", "build again"),
   "library-tools": defineCode(
     "pip or npm is missing, or its configuration cannot be used.",
-    "install it or change its configuration, as the message says",
+    "install the program, or change the setting, that the message names",
   ),
   "library-unresolved": defineCode(
     "A Python or npm package is unknown, has no wheel, or its index cannot be reached.",
@@ -319,7 +319,7 @@ export const CAPABILITY_CODES = {
   ),
   "provider-invalid": defineCode(
     "The definition of a provider is incomplete or invalid.",
-    "define it as the message says, with `defineProvider`",
+    "correct the field that the message names, in `defineProvider`",
   ),
   unsupported: defineCode("A provider's program returns this code if it has no sign-in.", "use it without signing in"),
 

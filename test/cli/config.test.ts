@@ -293,11 +293,15 @@ enabled = false
     [["skills.a.enabled", "yes"], "must be true or false"],
     [["limits.nesting", "0"], "must be a whole number above 0"],
     [["limits.nesting", "2.5"], "must be a whole number above 0"],
-    [["limits.max_iterations", "twenty"], "must be a whole number above 0, as in 20  [usage]\n"],
+    [
+      ["limits.max_iterations", "twenty"],
+      "above 0  [usage]\n  for example: skillet config set limits.max_iterations 20\n",
+    ],
     [["disclosure.list_intents", "[1]"], "must be a list of strings"],
     [["disclosure.list_intents", "[oops"], "must be a list of strings"],
     [["models.x.provider", "acme"], 'must be "anthropic"'],
     [["models.x.base_url", "nowhere"], "must be a web address"],
+    [["docs.url", "nowhere"], "for example: skillet config set docs.url https://skills.example.com\n"],
     [["limits.nesting"], "limits.nesting needs a value"],
     [["", "x"], "is not a known key"],
   ])("refuses %j with a fix, and writes nothing", async (args, said) => {

@@ -185,10 +185,10 @@ async function setConfig(context: CommandContext<{ for?: string }>): Promise<num
       commands: [`skillet config set ${formatKeyPath(parts)} VALUE`],
     });
   }
-  const type: { example?: string; read(written: string): unknown } = KEY_TYPES[row.type];
+  const { example, ...type } = KEY_TYPES[row.type];
   const value = type.read(text);
   const judged = validateConfigValue(parts, value, "user");
-  if ("code" in judged) throw createConfigValueError(judged, type.example);
+  if ("code" in judged) throw createConfigValueError(judged, `skillet config set ${formatKeyPath(parts)} ${example}`);
   const file = getUserConfigPath(around);
   giving?.give(); // First: a value without an owner would be refused, and another copy's value must not be granted.
   const former = listFormerKeys(parts).map((old) => ({ parts: old }));
