@@ -36,7 +36,8 @@ function write(path, text) {
 /** The first screen of the site is that of the README: what skillet is, its commands, a picture and four claims. */
 function readIntroduction() {
   const text = readFileSync(join(root, "README.md"), "utf8");
-  return text.slice(0, text.indexOf("\n## You use agents")).replace("## Why", "## Why skillet");
+  const introduction = text.slice(0, text.indexOf("\n## You use agents")).replace("## Why", "## Why skillet");
+  return introduction.replace(" [All pages](docs/README.md)", ""); // They follow below it.
 }
 
 /** Links to files outside of docs/ become their text: the site does not have them. */
