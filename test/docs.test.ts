@@ -32,7 +32,12 @@ async function commandsBelow(path: readonly string[]): Promise<string[]> {
 const QUESTIONS: Readonly<Record<string, readonly RegExp[]>> = {
   "what is it?": [/The toolkit for \*\*Agent Skills\*\* \(folders with a `SKILL\.md`\)/],
   "who is it for?": [/## You use agents/, /## You write skills/, /## You build agents/, /## You run skills for a team/],
-  "how do I install it?": [/npm ci && npm start/, /npm install --global \./, /Node 20 or newer to install/],
+  "how do I install it?": [
+    /`git clone`/,
+    /npm ci && npm start/,
+    /npm install --global \./,
+    /Node 20 or newer to install/,
+  ],
   "how do I fix a skill that does not load?": [/skillet check --fix/, /`skillet list --all` shows it with the reason/],
   "how do I give it to Claude Code?": [/skillet connect claude/],
   "what is sandboxed, and what is not?": [/\*\*Sandboxed:\*\* scripts/, /\*\*Not sandboxed:\*\* TypeScript tools/],
@@ -42,9 +47,10 @@ const QUESTIONS: Readonly<Record<string, readonly RegExp[]>> = {
     /\| clients \| 7 \| \*\*79\*\*/,
   ],
   "how does a team use it?": [
-    /--project --yes # files and a lock file to commit/,
+    /--project --yes # in one repository: files and a lock file to commit/,
     /skillet token create/,
-    /skillet serve --http/,
+    /`skillet serve --http` serves all skills at `http:\S+\/mcp`/,
+    /`Authorization: Bearer TOKEN`/,
   ],
   "where do I report a vulnerability?": [/Report a vulnerability privately, in the \*\*Security\*\* tab/],
 };

@@ -21,7 +21,7 @@ const INSTALLING = /^npm (?:ci|install)\b/;
 
 describe("a guide", () => {
   it.each(guides.filter((page) => hasShell(page) && (isLong || IN_GATE.includes(page))))(
-    "has every command except those that install skillet",
+    "%s works as it is printed",
     { timeout: 180_000 },
     async (page) => {
       const scene = await createSceneFor(page);
@@ -31,7 +31,7 @@ describe("a guide", () => {
     },
   );
 
-  it("matches line by line, and a line that the program does not print is found", () => {
+  it("skips no command except those that install skillet", () => {
     const skipped = guides.flatMap((page) =>
       codeBlocks(page)
         .filter(({ language, marks }) => ["sh", "console"].includes(language) && marks.includes("skip"))
