@@ -1,7 +1,7 @@
 import "../tools/pinned-node.mjs";
 import { parseArgs } from "node:util";
 
-const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [hooks] [capability] [render] [install] [supply] [embed] [overlap] [studio] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [hooks] [capability] [render] [install] [supply] [embed] [overlap] [studio] [workers] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -14,7 +14,7 @@ const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [u
 /** Each has `NAME.mjs`, which exports a function of that name, and a report. */
 const BENCHES = [
   ...["discover", "match", "disclose", "sandbox", "use", "runs", "mcp", "hooks", "capability", "render", "install"],
-  ...["supply", "embed", "overlap", "studio"],
+  ...["supply", "embed", "overlap", "studio", "workers"],
 ];
 
 try {

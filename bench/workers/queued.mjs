@@ -14,22 +14,40 @@ const ROOT = join(import.meta.dirname, "../..");
 const BIN = join(ROOT, "bin/skillet.cjs");
 const SKILL = "---\nname: bench\ndescription: Answers. Use when asked to answer.\nmax_iterations: 50\n---\n\nAnswer.\n";
 
-export async function measureQueued(url, { rounds = 3, runs = 200, atOnce = 200, kills = 8 } = {}) {
+export async function measureQueued(url, { rounds = 3, runs = 200, atOnce = 200, kills = 8, say = () => {} } = {}) {
   const model = await startModel();
   const homes = [createHome(model.url, url), createHome(model.url)];
   const engine = await openEngine({ url });
-  const add = await createAdder(engine, homes[0]);
+  const add = await createAdder(engine, homes[0], url);
   try {
-    const ratios = [];
-    for (let round = 0; round < rounds; round++) {
-      const file = await measureFiles(homes[1], runs);
-      const queued = await measureWorkers(homes[0], add, runs);
-      ratios.push(file / queued);
+    const pairs = [];
+    // In turns, so that other load slows both. The first round warms up.
+    for (let round = 0; round <= rounds; round++) {
+      say(`workers: throughput, round ${round} of ${rounds}`);
+      const pair = [await measureFiles(homes[1], runs), await measureWorkers(homes[0], url, add, runs)];
+      if (round > 0) pairs.push(pair);
     }
-    const memory = await measureMemory({ home: homes[0], add, model, atOnce });
-    const takeover = await measureTakeover({ home: homes[0], add, model, engine, kills });
+    say("workers: memory");
+    const memory = await measureMemory({ home: homes[0], url, add, model, atOnce });
+    say("workers: killed workers");
+    const takeover = await measureTakeover({ home: homes[0], url, add, model, engine, kills });
+    const ratios = pairs.map(([files, queued]) => files.ms / queued.ms);
+    const rows = ["two processes, files", "two workers, Postgres"].map((name, index) => ({
+      name,
+      perSecond:
+        (runs * 1000) /
+        percentile(
+          pairs.map((pair) => pair[index].ms),
+          0.5,
+        ),
+      cpuMs:
+        percentile(
+          pairs.map((pair) => pair[index].cpuMs),
+          0.5,
+        ) / runs,
+    }));
     return {
-      throughput: { runs, ratios: ratios.map(round2), median: round2(percentile(ratios, 0.5)) },
+      throughput: { runs, rows, ratios: ratios.map(round2), median: round2(percentile(ratios, 0.5)) },
       memory,
       takeover,
     };
@@ -83,12 +101,12 @@ function createHome(modelUrl, url) {
   return home;
 }
 
-const envOf = (home) => ({ PATH: process.env.PATH, HOME: home, BENCH_URL: process.env.DATABASE_URL });
+const envOf = (home, url = "") => ({ PATH: process.env.PATH, HOME: home, BENCH_URL: url });
 
 /** Queues copies of a run that the command has queued. */
-async function createAdder(engine, home) {
+async function createAdder(engine, home, url) {
   const args = [BIN, "run", "bench", "answer", "--detach"];
-  const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: home, env: envOf(home), encoding: "utf8" });
+  const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: home, env: envOf(home, url), encoding: "utf8" });
   const id = stdout.trim();
   if (id === "") throw new Error(stderr);
   const { lines } = await engine.runs.read(id);
@@ -116,12 +134,15 @@ async function measureFiles(home, count) {
       return JSON.parse(await text(child.stdout));
     }),
   );
-  return Math.max(...results.map(({ end }) => end)) - Math.min(...results.map(({ start }) => start));
+  return {
+    ms: Math.max(...results.map(({ end }) => end)) - Math.min(...results.map(({ start }) => start)),
+    cpuMs: results.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
+  };
 }
 
-async function startWorker(home, queue, slots) {
+async function startWorker({ home, url }, queue, slots) {
   const child = spawn(process.execPath, [BIN, "worker", "--json", "--queue", queue, "--slots", String(slots)], {
-    ...{ cwd: home, env: envOf(home), stdio: ["ignore", "pipe", "inherit"] },
+    ...{ cwd: home, env: envOf(home, url), stdio: ["ignore", "pipe", "inherit"] },
   });
   const events = [];
   let rest = "";
@@ -142,20 +163,28 @@ async function startWorker(home, queue, slots) {
 /** Each measurement has its own queue: runs that another one left do not count. */
 const newQueue = () => `bench-${randomBytes(4).toString("hex")}`;
 
-async function measureWorkers(home, add, count) {
+async function measureWorkers(home, url, add, count) {
   const queue = newQueue();
   await add(count, queue);
-  const workers = await Promise.all([startWorker(home, queue, 16), startWorker(home, queue, 16)]);
+  const workers = await Promise.all([0, 1].map(() => startWorker({ home, url }, queue, 16)));
+  const before = workers.map(({ child }) => readCpuMs(child.pid));
   const eventsOf = (type) => workers.flatMap(({ events }) => events.filter((event) => event.type === type));
   await until(() => eventsOf("run-left").length >= count);
+  const cpuMs = workers.reduce((sum, { child }, index) => sum + readCpuMs(child.pid) - before[index], 0);
   await Promise.all(workers.map(({ stop }) => stop()));
   const times = (type) => eventsOf(type).map(({ at }) => Date.parse(at));
-  return Math.max(...times("run-left")) - Math.min(...times("run-taken"));
+  return { ms: Math.max(...times("run-left")) - Math.min(...times("run-taken")), cpuMs };
 }
 
-async function measureMemory({ home, add, model, atOnce }) {
+/** The kernel counts in hundredths of a second. */
+function readCpuMs(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+async function measureMemory({ home, url, add, model, atOnce }) {
   const queue = newQueue();
-  const worker = await startWorker(home, queue, atOnce);
+  const worker = await startWorker({ home, url }, queue, atOnce);
   const rss = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.child.pid}/status`, "utf8"))?.[1]) / 1024;
   // The first run loads what every run shares.
   await add(1, queue);
@@ -172,19 +201,19 @@ async function measureMemory({ home, add, model, atOnce }) {
 }
 
 /** By the clock of the database: from the kill until another worker has begun the run. */
-async function measureTakeover({ home, add, model, engine, kills }) {
+async function measureTakeover({ home, url, add, model, engine, kills }) {
   const queue = newQueue();
   const [id] = await (async () => {
     model.hold();
     return add(1, queue);
   })();
-  let worker = await startWorker(home, queue, 4);
+  let worker = await startWorker({ home, url }, queue, 4);
   const seconds = [];
   const ownerOf = async () =>
     (await engine.database.query(`select worker from skillet.runs where id = '${id}'`))[0].worker;
   await until(async () => (await ownerOf()) !== null);
   for (let kill = 0; kill < kills; kill++) {
-    const next = await startWorker(home, queue, 4);
+    const next = await startWorker({ home, url }, queue, 4);
     const before = await ownerOf();
     const [{ at }] = await engine.database.query("select clock_timestamp()::text as at");
     worker.child.kill("SIGKILL");

@@ -16,6 +16,7 @@ const ORDER = [
     "sandbox",
     "importing",
     "studio",
+    "workers",
   ],
 ];
 
