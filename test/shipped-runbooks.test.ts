@@ -319,7 +319,10 @@ describe("the tools of tables", () => {
   });
 
   it.each([
-    [{ files: ["../x.csv"], sql: "SELECT 1" }, "../x.csv does not exist in the workspace"],
+    [
+      { files: ["../x.csv"], sql: "SELECT 1" },
+      "../x.csv does not exist in the workspace\nuse one of the workspace: bad.csv, list.json, orders.csv, people.json, wide.csv",
+    ],
     [{ files: ["/etc/passwd"], sql: "SELECT 1" }, "/etc/passwd is outside of the workspace"],
     [{ files: ["."], sql: "SELECT 1" }, ". is not a file"],
     [{ files: ["orders.csv"], sql: "ATTACH 'x' AS y" }, "only a SELECT is possible"],
@@ -337,6 +340,11 @@ describe("the tools of tables", () => {
   ])("refuse %j", (input, error) => {
     const folder = temporaryFolder({ ...files, "bad.csv": 'a,b\n1,"x\n', "wide.csv": "a\n1,2,3\n", "list.json": "{}" });
     expect(ask("query", input, folder).error).toContain(error);
+  });
+
+  it("explain the fix in a folder without data files", () => {
+    const { error } = ask("query", { files: ["orders.csv"], sql: "SELECT 1" }, temporaryFolder());
+    expect(error).toMatch(/^orders\.csv does not exist in the workspace\nthe workspace has no data files .*-C FOLDER/);
   });
 
   it("are called in the sandbox, without a model", async () => {

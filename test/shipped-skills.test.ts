@@ -59,6 +59,7 @@ const PINS: Record<string, Record<string, string>> = {
   },
   tables: {
     "1.0.0": "sha256:2ff0df99e3c42976924ff2672bd67011c215475b0ab1c16a699d5548f34f0a6b",
+    "1.0.1": "sha256:36253e0532f4e1e85833808930028ef453952b438695faa106f26780b1953aed",
   },
 };
 

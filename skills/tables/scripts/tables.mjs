@@ -1,6 +1,6 @@
 // Reads data files of the current folder as tables of SQLite. Usage: tables.mjs describe|query, with `{ files, sql }` as JSON on stdin.
 // Prints `{ title, metadata, output }`. The toolset starts it in the sandbox: a query that never ends is killed there.
-import { readFileSync, realpathSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { isAbsolute, relative } from "node:path";
 
 const MAX_BYTES = 100 * 1024 * 1024;
@@ -13,15 +13,25 @@ function resolveFile(file) {
   try {
     path = realpathSync(file);
   } catch {
-    throw new Error(`${file} does not exist in the workspace`);
+    throw new Error(`${file} does not exist in the workspace\n${suggestFiles()}`);
   }
   const inside = relative(realpathSync("."), path);
-  if (isAbsolute(file) || inside.startsWith("..")) throw new Error(`${file} is outside of the workspace`);
+  if (isAbsolute(file) || inside.startsWith(".."))
+    throw new Error(`${file} is outside of the workspace\n${suggestFiles()}`);
   const entry = statSync(path);
-  if (!entry.isFile()) throw new Error(`${file} is not a file`);
+  if (!entry.isFile()) throw new Error(`${file} is not a file\n${suggestFiles()}`);
   if (entry.size > MAX_BYTES)
     throw new Error(`${file} has ${Math.round(entry.size / 1e6)} MB; at most 100 MB are read`);
   return path;
+}
+
+/** Names the data files that can be used. */
+function suggestFiles() {
+  const names = readdirSync(".").filter((name) => /^[^\p{C}]+\.(?:csv|tsv|json|jsonl|ndjson)$/iu.test(name));
+  if (names.length === 0)
+    return "the workspace has no data files at its top level: name one by its path, or start skillet in their folder (-C FOLDER)";
+  const more = names.length > 5 ? ` and ${names.length - 5} more` : "";
+  return `use one of the workspace: ${names.sort().slice(0, 5).join(", ")}${more}`;
 }
 
 /** Returns the fields of delimited text. A quoted field may contain delimiters, line ends and doubled quotes. */
