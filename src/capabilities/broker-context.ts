@@ -36,6 +36,8 @@ export interface BrokerRun {
   /** Runs and records a step as `StepRunner` does: the result survives a kill of the program. */
   step<T>(name: string, work: () => Promise<T>): Promise<T>;
   findStep<T>(name: string): { value: T } | undefined;
+  /** Runs work that leaves this process as `StepRunner` does. */
+  underLease<T>(work: () => Promise<T>): Promise<T>;
   /** Requests an approval. Throws if the run must halt until it is granted. Aborting the signal withdraws the request. */
   requestApproval(name: string, request: ApprovalRequest, signal: AbortSignal, callId: string): Promise<Approval>;
   /** Returns the untrusted sources that an input's text came from. `addOrigin` records text that arrives now. */

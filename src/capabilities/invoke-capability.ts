@@ -139,7 +139,7 @@ async function checkCapabilityCall(
   call: CapabilityCall,
 ): Promise<CheckedCapabilityCall | (BrokerAnswer & { ok: false })> {
   const { run, capabilities } = context;
-  const { capability, operation, input, account } = call;
+  const { capability, operation, input } = call;
   const refusal = refuseCapability(context, capability);
   const provider = capabilities.findProvider(capability, run.skill);
   if (refusal || !provider) return refusal ?? refuseCaller(capability);
@@ -165,14 +165,7 @@ async function checkCapabilityCall(
     return refuseRequest("input-invalid", problem, `input fields: ${formatSchemaFields(description.inputSchema)}`);
   const found = await findCredential(context, provider, call, description);
   if ("ok" in found) return found;
-  return {
-    ...call,
-    input: normalized,
-    account,
-    provider,
-    operationDescription: description,
-    credential: found.credential,
-  };
+  return { ...call, ...found, input: normalized, provider, operationDescription: description };
 }
 
 const MAX_INPUT_LENGTH = 256 * 1024;
@@ -384,9 +377,10 @@ async function callProvider(context: BrokerContext, call: CheckedCapabilityCall,
   try {
     reserved = await reserveRenewal(vault, namespace, { user, credential, origin, seconds });
     ({ credential } = reserved);
-    const request = { capability, operation, input: call.input, context: createProviderContext(context.run), key };
+    const about = { capability, operation, input: call.input, context: createProviderContext(context.run), key };
+    const request = { ...about, ...omitUndefined({ credential }) };
     answer = await withProviderTimeout(
-      (signal) => provider.invoke({ ...request, ...omitUndefined({ credential }) }, { signal }),
+      (signal) => context.run.underLease(async () => provider.invoke(request, { signal })),
       { namespace, seconds, signal: context.run.signal },
     );
     if (answer.credential) {

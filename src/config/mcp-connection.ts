@@ -5,6 +5,7 @@ import { getErrnoCode, getErrorMessage, type Problem, SkillError } from "../erro
 import { loadPeer } from "../util/peer-packages.ts";
 import { createRedactor, type Secrets } from "../util/redact.ts";
 import { endChild, getSkilletHome, getUserHome, packageVersion, registerChild } from "../util/system.ts";
+import { fetchUnderLease } from "../util/async.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 import type { Host } from "./host.ts";
 import { type McpSettings, resolveReference } from "./settings.ts";
@@ -137,7 +138,7 @@ const MAX_REDIRECTS = 3;
 async function fetchSameOrigin(url: string | URL, init?: RequestInit): Promise<Response> {
   let current = new URL(url);
   for (let redirects = 0; ; redirects++) {
-    const response = await fetch(current, { ...init, redirect: "manual" });
+    const response = await fetchUnderLease(current, { ...init, redirect: "manual" });
     const location = response.status >= 300 && response.status < 400 ? response.headers.get("location") : null;
     if (location === null) return response;
     await response.body?.cancel();

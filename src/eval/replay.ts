@@ -209,6 +209,7 @@ function createReplaySteps(options: ReplayStepOptions): StepRunner {
       return { text, isError, ...omitUndefined({ output, data }) } as T;
     },
     findStep: () => undefined,
+    underLease: (work) => work(),
     // The recorded result tells what was approved.
     requestApproval: async (_, { request }) => ({ approval: { isApproved: true }, request }),
     ask: async () => undefined,

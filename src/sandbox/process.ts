@@ -7,7 +7,7 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { ProcessEnding, SandboxOutcome, SandboxRunOptions } from "../host/sandbox-contract.ts";
-import { startPausableTimer } from "../util/async.ts";
+import { sendUnderLease, startPausableTimer } from "../util/async.ts";
 import { findSystemProgram } from "../util/system.ts";
 import { createInputFile, createStdio, type Pipe, takePipe } from "./pipes.ts";
 
@@ -35,7 +35,15 @@ export interface Program {
 const DRAIN_MS = 500;
 
 /** Runs a program until it exits, times out, is aborted, or produces too much output. */
-export async function runProcess(
+export function runProcess(
+  program: Program,
+  seconds: number,
+  options: SandboxRunOptions,
+): Promise<Omit<SandboxOutcome, "isolation">> {
+  return sendUnderLease(() => startAndWait(program, seconds, options));
+}
+
+async function startAndWait(
   program: Program,
   seconds: number,
   { onOutput, signal, getWaitedMs }: SandboxRunOptions,

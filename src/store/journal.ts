@@ -4,7 +4,9 @@ import { type Approval, type ApprovalRequest, parseApproval } from "../host/appr
 import { type RunEvent, STOP_REASONS, type StopReason } from "../host/events.ts";
 import type { Message } from "../host/model-contract.ts";
 import type { Usage } from "../skill/tool.ts";
+import type { Lease } from "../util/async.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";
+import { createLeaseLostError } from "./run-rules.ts";
 
 /**
  * The append-only journal of a run. Contract: lines are written in the order of the calls, also when a call does not wait for the one
@@ -32,8 +34,8 @@ export interface Journal {
   end(result: Readonly<Record<string, unknown>>, tail: Omit<RunEnd, "type">): Promise<void>;
   /** Returns true if the run was cancelled. From then on, `getAnswer` knows the answers that other processes gave until now. */
   isCancelled(): Promise<boolean>;
-  /** Throws a SkillError if another owner has taken over the run. Call it before an action that the new owner may repeat. */
-  requireLease(): Promise<void>;
+  /** The lease of the run, for drivers whose lease may end while its owner lives. */
+  readonly lease?: Lease;
   close(): Promise<void>;
 }
 
@@ -49,8 +51,8 @@ export interface JournalLog {
   append(line: JournalLine, isKept: boolean): Promise<void>;
   /** Returns the lines that were added since the last call, also those of this journal, and renews the lease. */
   readAdded(): Promise<readonly JournalLine[]>;
-  /** Throws a SkillError if the lease was lost. For drivers whose lease may end while its owner lives. */
-  requireLease?(): Promise<void>;
+  /** For drivers whose lease may end while its owner lives. */
+  readonly lease?: Lease;
   /** Ends the lease, so that other processes can resume the run. */
   close(): Promise<void>;
 }
@@ -96,6 +98,13 @@ export async function createJournal({ head, lines, log }: OpenedJournal): Promis
     });
   };
   const now = () => new Date().toISOString();
+  const lease = log.lease && {
+    isHeld: () => !state.isClosed && log.lease?.isHeld() === true,
+    async renew() {
+      if (state.isClosed) throw createLeaseLostError(head.id); // A late call of a run that is over here.
+      await inOrder(async () => log.lease?.renew());
+    },
+  };
   await add({ type: "opened", at: now(), pid: process.pid }, false);
   return {
     id: head.id,
@@ -120,9 +129,7 @@ export async function createJournal({ head, lines, log }: OpenedJournal): Promis
       if (!state.isCancelled && !state.isClosed) await inOrder(look);
       return state.isCancelled;
     },
-    async requireLease() {
-      if (log.requireLease && !state.isClosed) await inOrder(() => log.requireLease?.() ?? Promise.resolve());
-    },
+    ...omitUndefined({ lease }),
     async close() {
       if (state.isClosed) return;
       state.isClosed = true;

@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { subscribe } from "node:diagnostics_channel";
 import { SkillError } from "../errors/problem.ts";
 
 /** Runs work with the same key one after the other, in the order in which it was given. */
@@ -119,4 +121,61 @@ export function createWaitTracker(now = () => performance.now()): {
       }
     },
   };
+}
+
+/** The right of this process to act for a run that another process may take over. */
+export interface Lease {
+  /** Returns true while no other process can have the run. Contract: judges by the time that passed, also while this process was frozen. */
+  isHeld(): boolean;
+  /** Renews the lease. Throws a SkillError if it was lost. */
+  renew(): Promise<void>;
+}
+
+const leases = new AsyncLocalStorage<Lease>();
+
+/** Runs work for the owner of a lease: what it sends with `sendUnderLease` and `fetchUnderLease` leaves only while the lease is held. */
+export function runWithLease<T>(lease: Lease, work: () => Promise<T>): Promise<T> {
+  watchConnections();
+  return leases.run(lease, work);
+}
+
+/**
+ * Sends a request, or starts a process, if the lease of the current run is held; renews it first if it is old. Between the check and the
+ * call of `send` there is no other work, so that a process which was frozen before sends nothing. Without a lease, only calls `send`.
+ */
+export async function sendUnderLease<T>(send: () => T | PromiseLike<T>): Promise<T> {
+  const lease = leases.getStore();
+  while (lease && !lease.isHeld()) await lease.renew();
+  return send();
+}
+
+/** `fetch` under the lease of the current run, which is checked again when the connection is open, before the request is written. */
+export const fetchUnderLease: typeof fetch = async (input, init) => {
+  for (;;) {
+    try {
+      return await sendUnderLease(() => fetch(input, init));
+    } catch (error) {
+      // Nothing was sent: the lease is renewed first, or was lost.
+      if ((error as Error).cause !== LEASE_ENDED) throw error;
+    }
+  }
+};
+
+const LEASE_ENDED = new Error("The lease ended before the request was sent");
+
+let isWatching = false;
+
+/** Closes a connection instead of writing a request whose lease ended while it was opened. Node reports both moments of a `fetch`. */
+function watchConnections(): void {
+  if (isWatching) return;
+  isWatching = true;
+  const owners = new WeakMap<object, Lease>();
+  subscribe("undici:request:create", (message) => {
+    const lease = leases.getStore();
+    if (lease) owners.set((message as { request: object }).request, lease);
+  });
+  subscribe("undici:client:sendHeaders", (message) => {
+    const { request, socket } = message as { request: object; socket: { destroy(error: Error): void } };
+    if (owners.get(request)?.isHeld() === false) socket.destroy(LEASE_ENDED);
+  });
 }

@@ -42,6 +42,7 @@ function rememberingPort({ steps, events }: Record, life: Life, prefix = ""): St
     requestApproval: async (_, { request: effect }) => ({ approval: { isApproved: false }, request: effect }),
     ask: async () => undefined,
     waited: () => 0,
+    underLease: (work) => work(),
     emit: (event) => void events.push(event),
     createChild: (name) => rememberingPort({ steps, events }, life, `${prefix}${name}/`),
   };

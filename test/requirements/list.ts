@@ -319,7 +319,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-07":
     "Enqueue, answer, resume, next leg and recovery are each one transaction: with the connection broken at any message, all of it or nothing is kept.",
   "E-08":
-    "Chaos (kill -9, SIGSTOP, Postgres restarts, cut connections): all runs end, no call after its step was kept, no step twice.",
+    "Chaos (kill -9, SIGSTOP, Postgres restarts, cut connections): all runs end, no call after its step was kept, no step twice. A worker that froze right before it wrote a request, or started a process, sends nothing when another one has the run.",
   "E-09":
     "The runs of a worker that was killed, frozen (also inside a transaction) or cut off go on elsewhere. Reading: how soon after a kill is measured by bench/workers, and asserted by no test.",
   "E-10":

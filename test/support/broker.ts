@@ -109,6 +109,7 @@ export async function brokerScene(parts: Parts = {}): Promise<BrokerScene> {
         effects.push(effect);
         return words.shift() ?? { isApproved: true };
       },
+      underLease: (work) => work(),
       findOrigins: () => [],
       addOrigin: (label, text) => origins.push([label, text]),
       onCalled: (call) => called.push(call),

@@ -49,7 +49,8 @@ export function parseStoredLines(sealer: Sealer, run: string, stored: string): P
 
 export function createPostgresLog({ database, lease, looks, id, owner, readSeq }: PostgresLogOptions): JournalLog {
   const { sealer } = database;
-  const state = { read: readSeq, next: 0, renewedAt: performance.now() };
+  const state = { read: readSeq, next: 0, renewed: readTime() };
+  const heldMs = Math.min((lease.seconds * 1000) / 2, MAX_HELD_MS);
   /** Lines that need not be kept yet: they are written with the next one. */
   let waiting: NumberedLine[] = [];
   /** Lines that were written, or read, and not returned yet. */
@@ -67,7 +68,7 @@ export function createPostgresLog({ database, lease, looks, id, owner, readSeq }
     const batch = waiting;
     if (batch.length === 0) return;
     waiting = [];
-    const sentAt = performance.now();
+    const sent = readTime();
     const tail = batch.findLast(({ line }) => line.type === "end")?.text ?? null;
     const rows = await database.query(
       {
@@ -81,14 +82,14 @@ export function createPostgresLog({ database, lease, looks, id, owner, readSeq }
       lease.outageMs,
     );
     takeRows(rows);
-    state.renewedAt = sentAt;
+    state.renewed = sent;
     added.push(...batch.flatMap(({ plain }) => parseJournal(Buffer.from(plain)).lines));
   };
   const look = async () => {
-    const sentAt = performance.now();
+    const sent = readTime();
     const found = await looks.look({ id, owner, read: state.read });
     takeRows(found);
-    state.renewedAt = sentAt;
+    state.renewed = sent;
   };
   return {
     async append(line: JournalLine, isKept: boolean): Promise<void> {
@@ -108,9 +109,10 @@ export function createPostgresLog({ database, lease, looks, id, owner, readSeq }
       added = [];
       return lines;
     },
-    async requireLease(): Promise<void> {
-      if (performance.now() - state.renewedAt < (lease.seconds * 1000) / 2) return;
-      await look();
+    lease: {
+      // Monotonic time runs on while the process is frozen, and the clock also while the machine sleeps.
+      isHeld: () => Math.max(performance.now() - state.renewed.at, Date.now() - state.renewed.clock) < heldMs,
+      renew: look,
     },
     async close(): Promise<void> {
       try {
@@ -122,6 +124,13 @@ export function createPostgresLog({ database, lease, looks, id, owner, readSeq }
       }
     },
   };
+}
+
+/** The server gives up a connection without answer after 6 to 11 seconds, and then others may take the run. */
+const MAX_HELD_MS = 5000;
+
+function readTime(): { at: number; clock: number } {
+  return { at: performance.now(), clock: Date.now() };
 }
 
 /** One statement: it is fenced by the owner, keeps each line once, renews the lease, and returns the lines of other processes. */

@@ -4,6 +4,7 @@ import { toProblem } from "../../agent/run/run-result.ts";
 import type { Problem } from "../../errors/problem.ts";
 import type { Database, HeldLock } from "./database.ts";
 import type { Dispatcher, Leg } from "./dispatcher.ts";
+import { IS_LEASED } from "./postgres-runs.ts";
 import type { BegunLeg, LegOutcome, RunQueue } from "./run-queue.ts";
 
 export interface WorkerOptions {
@@ -226,12 +227,14 @@ function createPresence(database: Database, lock: HeldLock, { name, leaseSeconds
       const sinceMs = now - Math.max(state.since, lockSince);
       const lost: LostWorker[] = [];
       const seen = new Set<string>();
-      for (const { name: worker, seen_at: seenAt, is_old: isOld, is_locked: isLocked } of rows) {
+      for (const { name: worker, seen_at: seenAt, is_old: isOld, ...row } of rows) {
         const id = String(worker);
         seen.add(id);
         const before = looks.get(id);
-        const isSame = isLocked !== true && before?.seenAt === seenAt;
-        const count = isLocked === true ? 0 : isSame ? (before?.count ?? 0) + 1 : 1;
+        // A restart of the server freed the locks of living and frozen workers too: only time tells them from killed ones.
+        const isLocked = row["is_locked"] === true || row["is_from_before"] === true;
+        const isSame = !isLocked && before?.seenAt === seenAt;
+        const count = isLocked ? 0 : isSame ? (before?.count ?? 0) + 1 : 1;
         looks.set(id, { seenAt: String(seenAt), count });
         const isOver =
           (isOld === true && sinceMs > leaseSeconds * 1000) || (count > SAME_LOOKS && sinceMs > MAX_GAP_BEATS * beatMs);
@@ -254,7 +257,9 @@ const SAME_LOOKS = 2;
 
 const OTHER_WORKERS = `
 select w.name, w.seen_at::text as seen_at,
-  greatest(w.seen_at, pg_postmaster_start_time()) < now() - make_interval(secs => $2) as is_old,
+  greatest(w.seen_at, pg_postmaster_start_time()) < now() - make_interval(secs => $2)
+    and not exists (select 1 from skillet.runs r where r.worker = w.name and r.dispatch = 'working' and ${IS_LEASED}) as is_old,
+  w.seen_at < pg_postmaster_start_time() as is_from_before,
   exists (select 1 from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 2
     and l.classid = ${WORKER_LOCK} and l.objid::bigint = (hashtext(w.name)::bigint & 4294967295)
     and l.database = (select oid from pg_database where datname = current_database())) as is_locked

@@ -12,6 +12,7 @@ import {
   type ModelSettings,
 } from "../../host/model-contract.ts";
 import type { Usage } from "../../skill/tool.ts";
+import { fetchUnderLease } from "../../util/async.ts";
 import { loadPeer } from "../../util/peer-packages.ts";
 
 /** The options to create a model of a provider. */
@@ -42,7 +43,7 @@ const OLLAMA_URL = `http://127.0.0.1:${OLLAMA_PORT}`;
 
 // A key goes only to the configured host: on a redirect to another host, `fetch` does not drop every header that may contain one.
 const fetchWithoutRedirect: typeof fetch = async (input, init) => {
-  const response = await fetch(input, { ...init, redirect: "error" });
+  const response = await fetchUnderLease(input, { ...init, redirect: "error" });
   return new Response(response.body?.pipeThrough(createSizeLimit()) ?? null, response);
 };
 

@@ -5,7 +5,7 @@ import { type Approval, type ApprovalRequest, getApprovalKey, isApprovedForRun }
 import { NO_USAGE, type ToolCall, type ToolCallResult } from "../../host/model-contract.ts";
 import { type CallOptions, createErrorResult, type Tool, type ToolResult, type Usage } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
-import { raceWithAbort, startPausableTimer } from "../../util/async.ts";
+import { raceWithAbort, sendUnderLease, startPausableTimer } from "../../util/async.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { findNearest } from "../../util/text.ts";
@@ -98,8 +98,7 @@ interface ContextualCall {
 
 /** Makes one call. See `callTools`. */
 export async function callTool(tool: Tool, input: unknown, context: CallToolContext): Promise<ToolResult> {
-  const [result] = await callTools([{ tool, input, context }]);
-  return result as ToolResult;
+  return (await callTools([{ tool, input, context }]))[0] as ToolResult;
 }
 
 /**
@@ -170,7 +169,7 @@ async function executeCall({ tool, input, context }: ContextualCall): Promise<To
   let result: ToolResult;
   try {
     const limited = { ...options, signal: inner.signal };
-    const made = context.execute ? context.execute(limited) : tool.execute(input, limited);
+    const made = context.execute ? context.execute(limited) : sendUnderLease(() => tool.execute(input, limited));
     result = await (stop ? raceWithAbort(made, inner.signal) : made);
     if (result.code === "aborted" && inner.signal.reason === late) result = createToolTimeoutResult(late);
   } catch (error) {

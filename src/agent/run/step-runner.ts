@@ -7,7 +7,7 @@ import type { Usage } from "../../skill/tool.ts";
 import type { Journal } from "../../store/journal.ts";
 import type { NewRun } from "../../store/run-rules.ts";
 import type { RunStore } from "../../store/runs.ts";
-import { createWaitTracker } from "../../util/async.ts";
+import { createWaitTracker, runWithLease, sendUnderLease } from "../../util/async.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { createHostRedactor, redactJournal, redactNewRun, redactRecord, redactRunResult } from "./redaction.ts";
@@ -33,6 +33,8 @@ export interface StepRunner {
   emit(event: RunEvent): void;
   /** Returns the milliseconds spent waiting for answers, which count toward no time limit. */
   waited(): number;
+  /** Runs work outside of steps that leaves this process, such as a request to a provider, while this process has the run. */
+  underLease<T>(work: () => Promise<T>): Promise<T>;
   /** Creates the step runner of a nested run: its step names do not collide with these. */
   createChild(name: string): StepRunner;
 }
@@ -54,6 +56,7 @@ export function createLiveStepRunner(
     waited: waits.waited,
     emit,
     createChild: () => steps,
+    underLease: (work) => work(),
   };
   return steps;
 }
@@ -143,6 +146,7 @@ class JournalStepRunner {
       waited: this.#waits.waited,
       emit: (event) => this.#emit(event),
       createChild: (name) => this.port(`${prefix}${name}/`),
+      underLease: (work) => this.#runWithLease(this.#journal, work),
     };
   }
 
@@ -173,14 +177,20 @@ class JournalStepRunner {
     // A refusal before the run begins is not recorded.
     const journal = isTop && name === "refused" ? this.#journal : await this.#begin();
     const known = journal?.getStep(prefix + name);
-    if (!known) await this.#record(async () => journal?.requireLease());
-    const value = known ? (known.value as T) : await work();
+    const value = known ? (known.value as T) : await this.#runWithLease(journal, work);
     await this.#eventWrite;
     this.#check();
     if (name.startsWith("model:")) this.#count(isTop, (value as ModelReply).usage);
     if (known || !journal || this.#isLeaving()) return value;
     if (isTop && (name === "end" || name === "refused")) return (await this.#end(journal, value as RunResult)) as T;
     return (await this.#record(() => journal.step(prefix + name, value))) as T;
+  }
+
+  /** Runs work that may send requests: each leaves only while this process has the run. */
+  #runWithLease<T>(journal: Journal | undefined, work: () => Promise<T>): Promise<T> {
+    if (!journal?.lease) return work();
+    const { isHeld, renew } = journal.lease;
+    return runWithLease({ isHeld, renew: () => this.#record(renew) }, () => sendUnderLease(work));
   }
 
   #done<T>(name: string): { value: T } | undefined {

@@ -421,6 +421,7 @@ export async function createRunBroker(given: RunBrokerOptions): Promise<Broker |
     findRevocation: given.findRevocation ?? (() => enabledPolicy(skill, host)),
     step: (name, work) => steps.step(name, work),
     findStep: (name) => steps.findStep(name),
+    underLease: (work) => steps.underLease(work),
     requestApproval: ask,
     findOrigins: (value, schema) => formatOrigins(taint.findOrigins(value, schema), redactor),
     addOrigin: (label, text) => taint.addUntrusted({ label }, text),

@@ -1,6 +1,7 @@
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { createRedactor } from "../../util/redact.ts";
+import { fetchUnderLease } from "../../util/async.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { formatUrlWithoutSecrets, GITHUB_API_URL } from "../credential-filter.ts";
 import { createUndocumentedError } from "./github-fields.ts";
@@ -165,7 +166,7 @@ export async function sendGithubRequest(address: URL, request: GithubRequest): P
   let size = 0;
   let response: Response;
   try {
-    response = await fetch(address, { ...request, redirect: "manual" });
+    response = await fetchUnderLease(address, { ...request, redirect: "manual" });
     for await (const piece of response.body ?? []) {
       pieces.push(piece);
       size += piece.length;

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createMachine, detach, formatLedger, openScene, startWorld, viewEngine } from "../../support/engine-scene.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
+import { IS_LONG } from "../../support/sample-steps.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 /** The database of the previous release, with active runs. */
@@ -87,6 +88,25 @@ describe.skipIf(!HAS_POSTGRES)("runs that move to another worker", { timeout: 12
     );
     expect(formatLedger(world)).toEqual(["a 0"]);
   });
+
+  it.each(IS_LONG ? [["fetch"], ["write"]] : [["write"]])(
+    "[E-08] send nothing when the worker froze right before the %s of a call and another one made it",
+    async (place) => {
+      const [url, world] = [await server.createEngine(), await startWorld()];
+      const engine = await viewEngine(url);
+      const frozen = createMachine({ url, world, leaseSeconds: 1, env: { FREEZE_BEFORE: place } });
+      const worker = await frozen.startWorker();
+      const id = await detach(frozen, "payer", "pay a 2");
+      await waitFor(() => / T /.test(readFileSync(`/proc/${worker.pid}/stat`, "utf8")));
+      expect(formatLedger(world)).toEqual([]);
+      await createMachine({ url, world, leaseSeconds: 1 }).startWorker();
+      await engine.waitFor([id], "ended");
+      expect(formatLedger(world)).toEqual(["a 0", "a 1"]);
+      worker.signal("SIGCONT");
+      await waitFor(() => worker.events.some((event) => event.type === "run-left" && event.run === id));
+      expect(formatLedger(world)).toEqual(["a 0", "a 1"]);
+    },
+  );
 
   it("[E-12] hold no slot and no lease while they wait for an approval", async () => {
     const { url, world, engine } = await openScene(server);
