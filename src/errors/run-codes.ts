@@ -400,4 +400,8 @@ export const ENGINE_CODES = {
     "The database stores encrypted texts, and this machine does not have their key.",
     "set engine.seal_key to the key of the other machines",
   ),
+  "engine-altered": defineCode(
+    "Lines that skillet sealed in the database were edited, moved, repeated, removed or added.",
+    "find out who writes to the database, and restore it from a backup",
+  ),
 } as const satisfies Record<string, CodeRow>;

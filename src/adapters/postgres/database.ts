@@ -360,7 +360,10 @@ function createSealer(key?: string): Sealer {
       try {
         return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]).toString();
       } catch {
-        return throwSealed("it was edited in the database");
+        throw new SkillError("engine-altered", {
+          message: "Cannot read what the database stores: it was edited or moved since it was sealed",
+          fix: "find out who writes to the database, and restore it from a backup",
+        });
       }
     },
   };

@@ -1,13 +1,8 @@
 import { SkillError } from "../../errors/problem.ts";
-import {
-  formatJournalLine,
-  type JournalLine,
-  type JournalLog,
-  type ParsedJournal,
-  parseJournal,
-} from "../../store/journal.ts";
+import { formatJournalLine, type JournalLine, type JournalLog, parseJournal } from "../../store/journal.ts";
 import { createLeaseLostError } from "../../store/run-rules.ts";
-import { type Database, type DatabaseRow, isSealed, type Sealer } from "./database.ts";
+import type { Database, DatabaseRow } from "./database.ts";
+import { addAfter, formatStoredLine, type LineOrder, parseStoredLines } from "./stored-lines.ts";
 
 /** The times of a lease, and of an outage that a running run waits for. */
 export interface LeaseTimes {
@@ -22,6 +17,8 @@ interface PostgresLogOptions {
   id: string;
   owner: string;
   readSeq: string;
+  /** The order of the lines so far. */
+  order: LineOrder;
 }
 
 /** A line with its number in this lease, and as it is read back. */
@@ -32,22 +29,15 @@ interface NumberedLine {
   text: string;
 }
 
-/** Formats a line of a run as the database stores it. */
-export function formatStoredLine(sealer: Sealer, run: string, line: JournalLine): string {
-  return sealLine(sealer, run, formatJournalLine(line));
-}
-
-function sealLine(sealer: Sealer, run: string, plain: string): string {
-  return sealer.hasKey ? `${sealer.seal(run, plain.trimEnd())}\n` : plain;
-}
-
-/** Parses stored lines of a run. Throws a SkillError without the key of a sealed line. */
-export function parseStoredLines(sealer: Sealer, run: string, stored: string): ParsedJournal {
-  const unsealed = stored.split("\n").map((line) => (isSealed(line) ? sealer.unseal(run, line) : line));
-  return parseJournal(Buffer.from(unsealed.join("\n")));
-}
-
-export function createPostgresLog({ database, lease, looks, id, owner, readSeq }: PostgresLogOptions): JournalLog {
+export function createPostgresLog({
+  database,
+  lease,
+  looks,
+  id,
+  owner,
+  readSeq,
+  order,
+}: PostgresLogOptions): JournalLog {
   const { sealer } = database;
   const state = { read: readSeq, next: 0, renewed: readTime() };
   const heldMs = Math.min((lease.seconds * 1000) / 2, MAX_HELD_MS);
@@ -61,7 +51,7 @@ export function createPostgresLog({ database, lease, looks, id, owner, readSeq }
     for (const { seq, line } of rows) {
       if (seq === null) continue;
       state.read = String(seq);
-      added.push(...parseStoredLines(sealer, id, String(line)).lines);
+      added.push(...parseStoredLines(sealer, id, String(line), order.check).lines);
     }
   };
   const flush = async () => {
@@ -93,8 +83,10 @@ export function createPostgresLog({ database, lease, looks, id, owner, readSeq }
   };
   return {
     async append(line: JournalLine, isKept: boolean): Promise<void> {
-      const plain = formatJournalLine(line);
-      waiting.push({ number: state.next++, line, plain, text: sealLine(sealer, id, plain) });
+      const number = state.next++;
+      const stored = sealer.hasKey ? addAfter(line, order.getLast()) : line;
+      const text = formatStoredLine(sealer, id, stored, { owner, n: number });
+      waiting.push({ number, line, plain: formatJournalLine(line), text });
       isBuffered = !isKept && line.type !== "opened";
       if (!isBuffered) await flush();
     },

@@ -26,13 +26,17 @@ import {
 } from "../../store/run-rules.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type { Database, DatabaseRow, Sealer, Statement, Transaction } from "./database.ts";
+import { createLookBatch, createPostgresLog, type LeaseTimes } from "./postgres-journal.ts";
 import {
-  createLookBatch,
-  createPostgresLog,
+  COUNT_OTHERS,
+  createLineOrder,
+  createPlaceCheck,
   formatStoredLine,
-  type LeaseTimes,
+  isPlaced,
+  type LineOrder,
+  NO_OWNER,
   parseStoredLines,
-} from "./postgres-journal.ts";
+} from "./stored-lines.ts";
 
 export interface PostgresRunOptions {
   /** The time after which a run of a process that no longer renews its lease can be resumed elsewhere. Defaults to 15 seconds. */
@@ -53,7 +57,8 @@ export function createPostgresRunStore(
   const take = async (id: string): Promise<Journal> => {
     const owner = { id: randomUUID(), label: `process ${process.pid} on ${hostname()}` };
     const taken = await database.transaction((transaction) => takeLease(transaction, id, owner, lease));
-    const log = createPostgresLog({ database, lease, looks, id, owner: owner.id, readSeq: taken.lastSeq });
+    const { order, lastSeq: readSeq } = taken;
+    const log = createPostgresLog({ database, lease, looks, id, owner: owner.id, readSeq, order });
     try {
       const [head, ...lines] = taken.lines;
       if (head?.type !== "run") throw createCorruptError(id);
@@ -64,7 +69,7 @@ export function createPostgresRunStore(
     }
   };
   const summaries = async (ids?: readonly string[]) =>
-    sortRuns((await readSummaries(database, { ids })).map(({ summary }) => summary));
+    sortRuns((await readRows(database, ids)).map((row) => createSummary(database.sealer, row)));
   return {
     async create(run) {
       const { id } = run.head;
@@ -89,7 +94,7 @@ export function createPostgresRunStore(
     async read(id) {
       const rows = isRunId(id) ? await database.query({ text: READ_LINES, values: [id] }) : [];
       if (rows.length === 0) throw createUnknownRunError(id);
-      return parseStoredLines(database.sealer, id, rows.map(({ line }) => String(line)).join(""));
+      return parseStoredLines(database.sealer, id, joinLines(rows), createLineOrder(id).check);
     },
     answer: (id, approval, about) =>
       database.transaction(async (transaction) => {
@@ -275,31 +280,39 @@ interface RunReader {
   readonly sealer: Sealer;
 }
 
-interface ReadSummary {
-  summary: RunSummary;
-  row: DatabaseRow;
+/** Reads the rows of all runs, or of these. */
+async function readRows({ query }: RunReader, ids?: readonly string[]): Promise<readonly DatabaseRow[]> {
+  return ids === undefined
+    ? query({ text: SUMMARIES })
+    : query({ text: `${SUMMARIES} where r.id = any($1)`, values: [ids] });
 }
 
-async function readSummaries(
-  { query, sealer }: RunReader,
-  { ids }: { ids?: readonly string[] | undefined },
-): Promise<ReadSummary[]> {
-  const rows =
-    ids === undefined
-      ? await query({ text: SUMMARIES })
-      : await query({ text: `${SUMMARIES} where r.id = any($1)`, values: [ids] });
-  return rows.map((row) => ({ row, summary: createSummary(sealer, row) }));
+/** Parses the first line of a run. */
+export function parseStoredHead(sealer: Sealer, id: string, row: DatabaseRow): JournalLine | undefined {
+  const check = createPlaceCheck(id, { isSealedRun: false, kind: "run" });
+  return parseStoredLines(sealer, id, String(row["head"]), check).lines[0];
 }
 
+/** Summarizes a run. One whose lines were altered is corrupt, so that the others can still be listed. */
 function createSummary(sealer: Sealer, row: DatabaseRow): RunSummary {
+  try {
+    return summarizeRow(sealer, row);
+  } catch (error) {
+    if (!(error instanceof SkillError) || error.code !== "engine-altered") throw error;
+    return createCorruptSummary(String(row["id"]), row["changed_at"] as Date, Number(row["bytes"]));
+  }
+}
+
+function summarizeRow(sealer: Sealer, row: DatabaseRow): RunSummary {
   const [id, bytes] = [String(row["id"]), Number(row["bytes"])];
-  const head = parseStoredLines(sealer, id, String(row["head"])).lines[0];
+  const head = parseStoredHead(sealer, id, row);
   if (head?.type !== "run" || head.version !== 1 || head.id !== id) {
     const version: unknown = head?.type === "run" ? head.version : undefined;
     const corrupt = createCorruptSummary(id, row["changed_at"] as Date, bytes);
     return { ...corrupt, ...(typeof version === "number" && version > 1 ? { formatVersion: version } : {}) };
   }
-  const { lines, corrupt } = parseStoredLines(sealer, id, String(row["lines"] ?? ""));
+  const check = createPlaceCheck(id, { isSealedRun: isPlaced(String(row["head"])) });
+  const { lines, corrupt } = parseStoredLines(sealer, id, String(row["lines"] ?? ""), check);
   const owner = row["is_leased"] === true ? { id: String(row["owner"]), label: String(row["owner_label"]) } : undefined;
   const summary = summarizeRun({ head, lines: [head, ...lines], isCorrupt: corrupt.length > 0, owner, bytes });
   return row["queue"] === null ? summary : addQueueState(sealer, summary, row);
@@ -328,14 +341,18 @@ export async function lockRun(transaction: Transaction, id: string): Promise<Run
     ? await transaction.query({ text: "select 1 from skillet.runs where id = $1 for update", values: [id] })
     : [];
   // A second statement: it sees what the transaction before committed.
-  const [found] = locked.length === 0 ? [] : await readSummaries(transaction, { ids: [id] });
+  const [found] = locked.length === 0 ? [] : await readRows(transaction, [id]);
   if (!found) throw createUnknownRunError(id);
-  return found.summary;
+  return summarizeRow(transaction.sealer, found);
 }
 
 async function readLines({ query, sealer }: RunReader, id: string): Promise<readonly JournalLine[]> {
   const rows = await query({ text: READ_LINES, values: [id] });
-  return parseStoredLines(sealer, id, rows.map(({ line }) => String(line)).join("")).lines;
+  return parseStoredLines(sealer, id, joinLines(rows), createLineOrder(id).check).lines;
+}
+
+function joinLines(rows: readonly DatabaseRow[]): string {
+  return rows.map(({ line }) => String(line)).join("");
 }
 
 const PLAIN_NAME = /^[\w.-]{1,100}$/;
@@ -347,7 +364,7 @@ export async function insertRun(
   id: string,
   key: string,
 ): Promise<boolean> {
-  const [head = "", ...rest] = lines.map((line) => formatStoredLine(sealer, id, line));
+  const [head = "", ...rest] = lines.map((line, n) => formatStoredLine(sealer, id, line, { owner: NO_OWNER, n }));
   const [first] = lines;
   // Only to find runs by: another name is found in the head.
   const skill = first?.type === "run" && first.kind !== "chat" && PLAIN_NAME.test(first.skill) ? first.skill : "";
@@ -370,7 +387,8 @@ export async function insertRun(
 
 /** Adds a line of a process that does not own the run. */
 async function insertLine({ query, sealer }: Transaction, id: string, line: JournalLine): Promise<void> {
-  const text = formatStoredLine(sealer, id, line);
+  const [counted] = sealer.hasKey ? await query({ text: COUNT_OTHERS, values: [id] }) : [];
+  const text = formatStoredLine(sealer, id, line, { owner: NO_OWNER, n: Number(counted?.["others"]) });
   await query({
     text: "insert into skillet.lines (run, kind, line) values ($1, $2, $3)",
     values: [id, line.type, text],
@@ -382,6 +400,7 @@ async function insertLine({ query, sealer }: Transaction, id: string, line: Jour
 }
 
 interface TakenRun {
+  order: LineOrder;
   lines: readonly JournalLine[];
   /** The number of the last line that this owner has read. */
   lastSeq: string;
@@ -400,9 +419,10 @@ async function takeLease(transaction: Transaction, id: string, owner: RunOwner, 
     values: [id, owner.id, owner.label, `${lease.seconds} seconds`],
   });
   const text = [row?.["head"], ...rows.map(({ line }) => line)].join("");
-  const { lines, corrupt } = parseStoredLines(transaction.sealer, id, text);
+  const order = createLineOrder(id);
+  const { lines, corrupt } = parseStoredLines(transaction.sealer, id, text, order.check);
   if (corrupt.length > 0) throw createCorruptError(id);
-  return { lines, lastSeq: String(rows.at(-1)?.["seq"] ?? 0) };
+  return { lines, order, lastSeq: String(rows.at(-1)?.["seq"] ?? 0) };
 }
 
 function createTakenIdError(id: string): SkillError {

@@ -5,8 +5,7 @@ import { createFirstLines, type NewRun, type RunSummary } from "../../store/run-
 import { omitUndefined } from "../../util/objects.ts";
 import type { Database, Transaction } from "./database.ts";
 import { type Dispatcher, formatLegId, type Leg } from "./dispatcher.ts";
-import { parseStoredLines } from "./postgres-journal.ts";
-import { IS_LEASED, insertRun, lockRun } from "./postgres-runs.ts";
+import { IS_LEASED, insertRun, lockRun, parseStoredHead } from "./postgres-runs.ts";
 
 export const DEFAULT_QUEUE = "runs";
 
@@ -144,7 +143,7 @@ export function createRunQueue(database: Database, dispatcher: Dispatcher): RunQ
         values: [run, leg, worker, attempts],
       });
       if (begun) {
-        const [head] = parseStoredLines(sealer, run, String(begun["head"])).lines;
+        const head = parseStoredHead(sealer, run, begun);
         const { workspace, caller } = head?.type === "run" ? head : ({} as Partial<RunSummary>);
         const { skill, skill_digest: digest, tenant } = begun;
         const what = { skill: String(skill), digest: String(digest), tenant: String(tenant) };
