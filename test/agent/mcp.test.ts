@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { checkMcpServers, listMcpTools } from "../../src/agent/mcp-client/mcp-servers.ts";
 import { createHostRedactor } from "../../src/agent/run/redaction.ts";
 import { wrapHostTool } from "../../src/agent/tools/tool-output.ts";
@@ -412,13 +412,13 @@ describe.each([
   it("are listed over a new connection when the server has closed the kept one", async () => {
     const { url, requests, breakNext } = await mcpOverHttp(options);
     const { host } = place({ far: { url } });
-    await listMcpTools(host);
-    const { now } = performance;
-    vi.spyOn(performance, "now").mockImplementation(() => now.call(performance) + 3_600_000);
-    onTestFinished(() => void vi.restoreAllMocks());
+    let ageMs = 0;
+    const list = () => listMcpTools(host, () => true, { now: () => performance.now() + ageMs });
+    await list();
+    ageMs = 3_600_000;
     breakNext();
     const { length } = requests;
-    const { tools, problems } = await listMcpTools(host);
+    const { tools, problems } = await list();
     expect(problems).toEqual([]);
     expect(tools.map(({ name }) => name)).toContain("far.look");
     expect(requests.length).toBeGreaterThan(length + 1);

@@ -48,16 +48,22 @@ export interface McpServerState {
 const MAX_SERVER_TOOLS = 128;
 const MAX_MCP_SCHEMA = 32 * 1024;
 
+interface ListMcpOptions {
+  signal?: AbortSignal;
+  /** A monotonic clock in milliseconds, for the age of lists. */
+  now?: () => number;
+}
+
 /** Lists the tools of the selected servers and starts servers that are not running. Never throws, and has a time limit. */
 export async function listMcpTools(
   host: Host,
   isWanted: (server: string) => boolean = () => true,
-  { signal }: { signal?: AbortSignal } = {},
+  options: ListMcpOptions = {},
 ): Promise<McpTools> {
   const wanted = [...host.settings.mcp].filter(([name, { enabled }]) => enabled !== false && isWanted(name));
   if (wanted.length === 0) return { tools: [], problems: [] };
   closeAtExit();
-  const all = await Promise.all(wanted.map(([name, settings]) => listToolsOfServer(name, settings, host, signal)));
+  const all = await Promise.all(wanted.map(([name, settings]) => listToolsOfServer(name, settings, host, options)));
   return { tools: all.flatMap(({ tools }) => tools), problems: all.flatMap(({ problems }) => problems) };
 }
 
@@ -89,13 +95,13 @@ async function listToolsOfServer(
   name: string,
   settings: McpSettings,
   host: Host,
-  signal?: AbortSignal,
+  { signal, now = () => performance.now() }: ListMcpOptions = {},
 ): Promise<McpTools> {
   const redactor = createHostRedactor(host);
   try {
     const launch = resolveMcpLaunch(name, settings, host);
     const key = JSON.stringify(launch);
-    const server = OPEN_SERVERS.get(key) ?? openMcpServer(launch);
+    const server = OPEN_SERVERS.get(key) ?? openMcpServer(launch, now);
     OPEN_SERVERS.set(key, server);
     const listed = await waitForServer(server.list(), name, signal);
     return selectServerTools(name, settings, redactListedTools(listed, redactor), server);
@@ -195,7 +201,7 @@ const MAX_LIST_AGE_MS = 30_000;
 const MAX_LISTED_TOOLS = 2000;
 const MAX_LIST_PAGES = 100;
 
-function openMcpServer(launch: McpLaunch): McpServer {
+function openMcpServer(launch: McpLaunch, now: () => number): McpServer {
   const failures = createMcpErrors(launch);
   const redactor = createRedactor(listLaunchSecrets(launch));
   let connection: McpConnection | undefined;
@@ -206,9 +212,9 @@ function openMcpServer(launch: McpLaunch): McpServer {
   let failure: { error: SkillError; at: number } | undefined;
 
   async function start(): Promise<McpConnection> {
-    const wait = startedAt + RESTART_PAUSE_MS - performance.now();
+    const wait = startedAt + RESTART_PAUSE_MS - now();
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
-    startedAt = performance.now();
+    startedAt = now();
     listed = undefined;
     const onChanged = () => {
       listed = undefined;
@@ -227,24 +233,24 @@ function openMcpServer(launch: McpLaunch): McpServer {
 
   return {
     async list() {
-      if (failure && performance.now() - failure.at < MAX_LIST_AGE_MS) throw failure.error;
+      if (failure && now() - failure.at < MAX_LIST_AGE_MS) throw failure.error;
       failure = undefined;
       const kept = connection?.isOpen() ? connection : undefined;
       let opened: McpConnection | undefined;
       try {
         opened = await connected();
-        if (listed && performance.now() - listed.at < MAX_LIST_AGE_MS) return await listed.tools;
+        if (listed && now() - listed.at < MAX_LIST_AGE_MS) return await listed.tools;
         const tools = requestTools(opened).catch((error) => {
           // A server closes a connection that was idle, as while this process was frozen. A new one shows whether it is gone.
           if (!("url" in launch) || opened !== kept || isServerRefusal(error)) throw error;
           drop(kept);
           return connected().then(requestTools);
         });
-        listed = { tools, at: performance.now() }; // A change notification that arrives meanwhile clears it again.
+        listed = { tools, at: now() }; // A change notification that arrives meanwhile clears it again.
         return await tools;
       } catch (error) {
         listed = undefined;
-        failure = { error: failures.createStartError(error, opened?.describeEnd()), at: performance.now() };
+        failure = { error: failures.createStartError(error, opened?.describeEnd()), at: now() };
         throw failure.error;
       }
     },
