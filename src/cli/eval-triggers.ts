@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { lstatSync } from "node:fs";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Host } from "../config/host.ts";
 import { createEvalReport, type EvalReport, type EvalSkillReport } from "../eval/eval-report.ts";
@@ -13,6 +13,7 @@ import type { Model } from "../host/model-contract.ts";
 import type { Skill } from "../skill/skill.ts";
 import { readTriggerQueries, TRIGGER_QUERIES_FILE } from "../skill/source/file-skill.ts";
 import { getExpectedFolder } from "../skill/source/skill-files.ts";
+import { replaceFile } from "../store/locked-file.ts";
 import { diffLines } from "../util/diff.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { formatCount, truncateLine } from "../util/text.ts";
@@ -100,7 +101,12 @@ function printImprovement(io: CommandIo, improvement: TriggerImprovement, isAppl
     error.line`${error.yellow("!")} ${skill.name} is not changed here: it was added from a source, which is where to change it`;
     return;
   }
-  writeFileSync(file, changed);
+  const stats = lstatSync(file);
+  if (!stats.isFile()) {
+    error.line`${error.yellow("!")} ${file} is a symlink and is not changed: change the file that it points to`;
+    return;
+  }
+  replaceFile(file, changed, stats.mode & 0o7777);
   error.line`${error.green("✓")} ${file} is changed`;
 }
 

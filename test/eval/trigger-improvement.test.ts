@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync } from "node:fs";
+import { chmodSync, readFileSync, renameSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { applyImprovement } from "../../src/eval/trigger-evaluation.ts";
@@ -91,16 +91,30 @@ describe("skillet eval --improve", () => {
   it("writes the changes with --apply, and keeps all other bytes", async () => {
     const files = scene();
     const cwd = temporaryFolder(files);
-    const before = readFileSync(join(cwd, "skills/invoices/SKILL.md"), "utf8");
+    const file = join(cwd, "skills/invoices/SKILL.md");
+    const before = readFileSync(file, "utf8");
+    chmodSync(file, 0o640);
     const { code, stderr } = await skillet(["eval", "skills", "--improve", "--apply"], {
       cwd,
       env: { SKILLS_DIR: "none" },
     });
     expect([code, stderr]).toEqual([0, expect.stringContaining("skills/invoices/SKILL.md is changed")]);
-    const after = readFileSync(join(cwd, "skills/invoices/SKILL.md"), "utf8");
+    const after = readFileSync(file, "utf8");
     expect(after).toBe(before.replace("\n---\n", '\ntriggers:\n  keywords: ["honorarium"]\n---\n'));
+    expect(statSync(file).mode & 0o777).toBe(0o640);
     const again = await skillet(["eval", "skills", "--improve"], { cwd, env: { SKILLS_DIR: "none" } });
     expect(again.stdout).toContain("no change helps without harm");
+  });
+
+  it("writes nothing through a symlink with --apply", async () => {
+    const cwd = temporaryFolder(scene());
+    const [file, target] = [join(cwd, "skills/invoices/SKILL.md"), join(cwd, "elsewhere.md")];
+    renameSync(file, target);
+    symlinkSync(target, file);
+    const before = readFileSync(target, "utf8");
+    const { stderr } = await skillet(["eval", "skills", "--improve", "--apply"], { cwd, env: { SKILLS_DIR: "none" } });
+    expect(stderr).toContain("skills/invoices/SKILL.md is a symlink and is not changed");
+    expect(readFileSync(target, "utf8")).toBe(before);
   });
 
   it("replaces a description in each notation, and refuses if another value would change", () => {
