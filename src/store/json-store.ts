@@ -12,7 +12,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { SearchStore } from "../catalog/catalog.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
@@ -60,7 +60,8 @@ export function createJsonStore<T>({
     if (known !== undefined && !isCurrent && readUptimeMs() - looked < CACHE_MS) return known;
     looked = readUptimeMs();
     const now = readStoreFingerprint(file);
-    if (known === undefined || now !== stamp) known = readStoreContent(file, isEntry, collection);
+    if (known === undefined || now !== stamp)
+      known = now === MISSING ? { entries: createEntries() } : readStoreContent(file, isEntry, collection);
     stamp = now;
     return known;
   };
@@ -105,7 +106,7 @@ function readStoreContent<T>(
   isEntry: (entry: unknown) => entry is T,
   collection: string,
 ): StoreContent<T> {
-  const entries: Record<string, T> = Object.create(null); // A skill may be called `constructor`.
+  const entries = createEntries<T>();
   let text: string;
   try {
     text = readRegularText(file);
@@ -132,10 +133,19 @@ function readStoreContent<T>(
   }
 }
 
+function createEntries<T>(): Record<string, T> {
+  return Object.create(null); // A skill may be called `constructor`.
+}
+
+const MISSING = "";
+
+/** Returns `MISSING` for a file that does not exist. Most do not at a start, where exceptions would take longer than the work. */
 function readStoreFingerprint(file: string): string {
   try {
-    const { mtimeMs, size, ino } = statSync(file);
-    return `${mtimeMs}:${size}:${ino}`;
+    const stats = statSync(file, { throwIfNoEntry: false });
+    if (stats) return `${stats.mtimeMs}:${stats.size}:${stats.ino}`;
+    // A file in place of the folder is a problem, which is reported when the store is read.
+    return statSync(dirname(file), { throwIfNoEntry: false })?.isDirectory() === false ? "ENOTDIR" : MISSING;
   } catch (error) {
     return getErrnoCode(error);
   }
