@@ -37,7 +37,7 @@ export type { Message, Model, ModelReply, ModelRequest } from "./host/model-cont
 export { defineSkill, type SkillDefinition } from "./skill/define-skill.ts";
 export type { ToolContext, ToolDefinition } from "./skill/define-tool.ts";
 export { parseSkillMd } from "./skill/document.ts";
-export { toSkillMd } from "./skill/frontmatter-yaml.ts";
+export { toSkillMd } from "./skill/frontmatter.ts";
 export type { Manifest } from "./skill/manifest.ts";
 export {
   createInlineSource,

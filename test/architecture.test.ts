@@ -31,7 +31,7 @@ const LAYERS = [
 /** The only files that may import a package. */
 const ONLY: Record<string, RegExp> = {
   diff: /^util\/diff\.ts$/,
-  "js-yaml": /^skill\/(frontmatter-yaml|yaml-library)\.ts$/,
+  "js-yaml": /^skill\/frontmatter\.ts$/,
   "smol-toml": /^config\/config-file\.ts$/,
   chokidar: /^skill\/source\/watch-folders\.ts$/,
   commander: /^cli\//,

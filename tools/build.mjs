@@ -7,6 +7,7 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as esbuild from "esbuild";
+import * as yaml from "js-yaml";
 
 // An older Node, which runs this again with the right one, cannot import it.
 const { default: writeSandboxCommand, bundleSandboxCommand } = await import("./sandbox-command.ts");
@@ -210,12 +211,16 @@ function importStartFirst() {
 
 /** Evaluates js-yaml when it is first used: most skills need no full YAML parser, and js-yaml compiles large regular expressions. */
 function evaluateYamlLater(file = "js-yaml") {
+  const getters = Object.keys(yaml).map((name) => `get ${name}() { return require("${file}").${name}; }`);
   return {
     name: "evaluate-yaml-later",
-    setup({ onLoad }) {
-      onLoad({ filter: /[\\/]yaml-library\.ts$/ }, ({ path }) => ({
-        contents: `export const getYamlLibrary = () => require("${file}");`,
-        resolveDir: dirname(path),
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /^js-yaml$/ }, ({ path, kind }) =>
+        kind === "import-statement" ? { path, namespace: "later" } : undefined,
+      );
+      onLoad({ filter: /.*/, namespace: "later" }, () => ({
+        contents: `module.exports = { ${getters.join(", ")} };`,
+        resolveDir: root,
       }));
     },
   };

@@ -1,8 +1,7 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
 import { compileLinearPattern } from "../catalog/search/pattern-index.ts";
-import { findFrontmatter } from "../skill/frontmatter.ts";
-import { readFullYaml } from "../skill/frontmatter-yaml.ts";
+import { findFrontmatter, readFullYaml } from "../skill/frontmatter.ts";
 import { resolveEntryTool } from "../skill/tool-names.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import { findSchemaIssues } from "../host/json-schema.ts";
-import { readFullYaml } from "../skill/frontmatter-yaml.ts";
+import { readFullYaml } from "../skill/frontmatter.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";
 

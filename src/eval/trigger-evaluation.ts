@@ -2,7 +2,7 @@ import { DISCLOSURE_DEFAULTS } from "../catalog/catalog.ts";
 import { createMatcher, isSelectedMatch, type Matcher } from "../catalog/search/matcher.ts";
 import { toTerm, visitWords } from "../catalog/search/tokenizer.ts";
 import { parseMarkdownDocument } from "../skill/document.ts";
-import { writeYaml } from "../skill/frontmatter-yaml.ts";
+import { writeYaml } from "../skill/frontmatter.ts";
 import { isInvocableBy, type Skill, withOrigin } from "../skill/skill.ts";
 import { isTriggerPhrase } from "../skill/triggers.ts";
 import { compareText } from "../util/text.ts";

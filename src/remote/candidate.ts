@@ -3,7 +3,7 @@ import { basename, join, posix, relative, sep } from "node:path";
 import { SkillError } from "../errors/problem.ts";
 import type { ScanFinding } from "../scan/rule.ts";
 import { scanSkill } from "../scan/scan.ts";
-import { renderSkillMd } from "../skill/frontmatter-yaml.ts";
+import { renderSkillMd } from "../skill/frontmatter.ts";
 import { type Diagnostic, diagnose, type Skill, stopsLoading } from "../skill/skill.ts";
 import { createDirectorySource } from "../skill/source/directory-source.ts";
 import { readInstructions } from "../skill/source/file-skill.ts";

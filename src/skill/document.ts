@@ -7,11 +7,13 @@ import {
   type Frontmatter,
   findFrontmatter,
   findPosition,
+  MAX_KEYS,
   normalizeLineEnds,
+  readYaml,
   type SkillForm,
   trimBody,
+  type YamlResult,
 } from "./frontmatter.ts";
-import { readYaml, repairYaml, type YamlResult } from "./frontmatter-yaml.ts";
 import { isKnownKey, type ReportProblem, readManifestValues } from "./manifest.ts";
 import {
   type Finding,
@@ -292,4 +294,116 @@ function getMetadataValue(data: JsonObject, key: string): unknown {
 function isEmptyObject(data: JsonObject): boolean {
   for (const _ in data) return false;
   return true;
+}
+
+/**
+ * Quotes, line by line, the values that make YAML unreadable: an unquoted `: `, a value that starts with `@` or a bracket, an
+ * unclosed quote, tabs as indentation. Returns undefined if that does not help.
+ */
+function repairYaml(source: string, firstLine: number): { text: string; result: YamlResult } | undefined {
+  if (countNewlines(source) > MAX_REPAIRABLE_LINES) return undefined;
+  const findings: Finding[] = [];
+  const lines: string[] = [];
+  const blocks = splitTopLevelBlocks(source);
+  const budget = { remaining: MAX_REPAIR_ATTEMPTS };
+  if (blocks.length > MAX_KEYS) return undefined;
+  for (const block of blocks) {
+    const mended = repairBlock(block.lines, budget);
+    if (budget.remaining <= 0) return undefined;
+    for (const [offset, key] of mended.changed) {
+      const message = `the value of "${truncateLine(key, 64)}" is not valid YAML; it was read as text`;
+      findings.push({ code: "yaml-repaired", message, line: firstLine + block.start + offset, column: 1 });
+    }
+    lines.push(...mended.lines);
+  }
+  if (findings.length === 0) return undefined;
+  const text = lines.join("\n");
+  const result = readYaml(text, firstLine);
+  if (result.findings.some((finding) => finding.code !== "yaml-duplicate")) return undefined;
+  return { text, result: { data: result.data, findings: [...findings, ...result.findings] } };
+}
+
+/** The maximum number of lines that are tried one by one: a text with more errors was not intended as YAML. */
+const MAX_REPAIR_ATTEMPTS = 400;
+
+/** No handwritten frontmatter is longer, and the search for the error takes as long as parsing. */
+const MAX_REPAIRABLE_LINES = 4000;
+
+interface KeyBlock {
+  start: number;
+  lines: string[];
+}
+
+/** Returns the lines of each top-level key. Comments between two keys belong to neither. */
+function splitTopLevelBlocks(source: string): KeyBlock[] {
+  const blocks: KeyBlock[] = [];
+  for (const [index, line] of source.split("\n").entries()) {
+    const last = blocks.at(-1);
+    if (last && !KEY_LINE.test(line)) {
+      last.lines.push(line);
+      continue;
+    }
+    const own = (last?.lines.findLastIndex((one) => !one.startsWith("#")) ?? 0) + 1;
+    const comments = own > 0 ? (last?.lines.splice(own) ?? []) : [];
+    if (comments.length > 0) blocks.push({ start: index - comments.length, lines: comments });
+    blocks.push({ start: index, lines: [line] });
+  }
+  return blocks;
+}
+
+const KEY_LINE = /^["']?[A-Za-z_$][\w.$-]*["']?:/;
+
+const FIRST_LINE = /^(["']?[A-Za-z_$][\w.$-]*["']?):[ \t]*(.*)$/;
+
+const NESTED_LINE = /^([ \t]+(?:- +)?(["']?[\w.$-]+["']?):[ \t]+|[ \t]*- +)(.*)$/;
+
+interface RepairedBlock {
+  lines: string[];
+  /** The offset of each changed line, and its key. */
+  changed: [number, string][];
+}
+
+function repairBlock(lines: string[], budget: { remaining: number }): RepairedBlock {
+  const [first = "", ...rest] = lines;
+  const parts = FIRST_LINE.exec(first);
+  budget.remaining--;
+  if (!parts || isValidYaml(lines.join("\n"))) return { lines, changed: [] };
+  const [, key = "", value = ""] = parts;
+  if (value !== "" && !/^[|>]/.test(value)) {
+    if (rest.some((line) => /^\S/.test(line))) return { lines, changed: [] };
+    const blank = lines.length - lines.findLastIndex((line) => line.trim() !== "") - 1;
+    const folded = [value, ...rest.map((line) => line.trim()).filter(Boolean)].join(" ");
+    return { lines: [`${key}: ${quoteYamlValue(folded)}`, ...Array(blank).fill("")], changed: [[0, key]] };
+  }
+  const changed: [number, string][] = [];
+  budget.remaining -= rest.length;
+  if (budget.remaining <= 0) return { lines, changed };
+  const mended = rest.map((line, index) => {
+    const spaced = line.replace(/^\t+/, (tabs) => "  ".repeat(tabs.length));
+    const nested = NESTED_LINE.exec(spaced);
+    const [, lead = "", , text = ""] = nested ?? [];
+    const quoted = nested && !isValidYaml(`x: ${text}`) && !/^[|>&]/.test(text) ? lead + quoteYamlValue(text) : spaced;
+    if (quoted !== line) changed.push([index + 1, key]);
+    return quoted;
+  });
+  return { lines: [first, ...mended], changed };
+}
+
+/** Only syntax errors are repaired: YAML that exceeds a limit or uses an alias remains rejected. */
+function isValidYaml(text: string): boolean {
+  return !readYaml(text, 1).findings.some(
+    (finding) => finding.code === "yaml-syntax" || finding.code === "frontmatter-type",
+  );
+}
+
+/** Returns a value as quoted text. A comment after it is kept: the author may have intended it as text. */
+function quoteYamlValue(value: string): string {
+  const at = value.search(/[ \t]#/);
+  const text = (at === -1 ? value : value.slice(0, at)).trim();
+  const comment = at === -1 ? "" : value.slice(at).trimEnd();
+  const mark = text[0];
+  if (mark !== '"' && mark !== "'") return JSON.stringify(text) + comment;
+  const inner = text.slice(1);
+  const meant = inner.endsWith(mark) ? inner.slice(0, -1) : inner.includes(mark) ? text : inner;
+  return JSON.stringify(meant) + comment;
 }

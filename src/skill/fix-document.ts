@@ -6,8 +6,7 @@ import {
   type ValidationContext,
   validateSkill,
 } from "./document.ts";
-import { findFrontmatter, removeLeadingLines } from "./frontmatter.ts";
-import { writeYaml } from "./frontmatter-yaml.ts";
+import { findFrontmatter, removeLeadingLines, writeYaml } from "./frontmatter.ts";
 import { isKnownKey } from "./manifest.ts";
 import { findNameProblem, getSeverity, STANDARD_NAME } from "./skill.ts";
 

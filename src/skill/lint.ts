@@ -5,8 +5,9 @@ import { escapeCodePoint, findInvisible } from "../util/untrusted-text.ts";
 import type { SkillDocument } from "./document.ts";
 import { findPosition, trimBody } from "./frontmatter.ts";
 import type { Manifest } from "./manifest.ts";
+import { parseToolsetRef } from "./manifest-fields.ts";
 import { type Finding, getSeverity, type Profile } from "./skill.ts";
-import { findToolsetFile, parseToolsetRef, stripDotSlash } from "./skill-code.ts";
+import { findToolsetFile, stripDotSlash } from "./skill-code.ts";
 import { isKnownTool, parseEntryTool, TOOL_NAMES } from "./tool-names.ts";
 import { classifyPatterns, isBroadGlob, isCommonPattern, isCommonPhrase, isTriggerPhrase } from "./triggers.ts";
 

@@ -3,7 +3,6 @@ import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
 import { type ClientKeys, listClientFacts } from "./clients.ts";
 import { findVariableProblem, isSystemPackageName } from "./skill.ts";
-import { parseToolsetRef } from "./skill-code.ts";
 
 /** Contract: the message continues after `"key"`, as in `must be text`. */
 export type ReportFieldProblem = (code: FindingCode, message: string) => void;
@@ -344,3 +343,36 @@ const USE_BY_KEY: ReadonlyMap<string, ClientKeyUse> = new Map([
   ...CLIENT_KEY_ROWS.flatMap(({ other = [] }) => other.map((key) => [key, "other"] as const)),
   ...CLIENT_KEY_ROWS.flatMap(({ skill }) => skill.map((key) => [key, "skill"] as const)),
 ]);
+
+/** A reference under `toolsets`: a file of the skill, and an export of the file. */
+export interface ToolsetRef {
+  /** The reference as written. */
+  written: string;
+  /** Relative to the skill's folder; the extension is optional. */
+  path: string;
+  export: string;
+}
+
+/** Parses a reference such as `toolsets/index:MyToolset`, or returns the problem. Every module is a file of the skill. */
+export function parseToolsetRef(written: string): ToolsetRef | { problem: string } {
+  const colon = written.lastIndexOf(":");
+  if (colon === -1) return { problem: "names no export" };
+  const path = trimRefPath(written.slice(0, colon));
+  const exported = written.slice(colon + 1).trim();
+  const problem = TOOLSET_REF_RULES.find(([, isBroken]) => isBroken(path, exported))?.[0];
+  return problem === undefined ? { written, path, export: exported } : { problem };
+}
+
+const TOOLSET_REF_RULES: readonly [problem: string, isBroken: (path: string, exported: string) => boolean][] = [
+  ["names no file", (path) => path === ""],
+  ["names no export", (_, exported) => exported === ""],
+  ["names something other than a file of the skill", (path) => path.includes(":")],
+  ["names its file by an absolute path", (path) => /^[/~]/.test(path)],
+  ["names its file with `\\`", (path) => path.includes("\\")],
+  ["leaves the skill's folder", (path) => path.split("/").includes("..")],
+  ["names an invalid export", (_, exported) => !/^[^\s\p{C}"'`<>\\/(){}[\];,.]{1,128}$/u.test(exported)],
+];
+
+function trimRefPath(path: string): string {
+  return path.trim().replace(/^(?:\.\/+)+/, "");
+}

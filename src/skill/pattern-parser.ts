@@ -1,26 +1,8 @@
-import {
-  ANY_PART,
-  alternateParts,
-  concatenateParts,
-  createLiteral,
-  createLiteralText,
-  DIGIT_PART,
-  EMPTY_PART,
-  FLAGS_PART,
-  isWordCode,
-  MAX_REPEATS,
-  type PatternPart,
-  PatternSyntaxError,
-  repeatPart,
-  SINGLE_PART,
-  START_PART,
-} from "./pattern-parts.ts";
-
 /** Facts about a regular expression that are known without running it. */
 export interface PatternFacts {
   /** Sets of lower-case texts: every match contains at least one text of each set, in this order. */
   needs: readonly (readonly string[])[];
-  /** The maximum number of characters in a match before the first of these texts, between each two, and after the last. */
+  /** The maximum number of characters in a match before the first need, between each two, and after the last. */
   gaps: readonly number[];
   /** True if a match can begin only at the start of the text. */
   isAtStart: boolean;
@@ -90,20 +72,13 @@ class PatternParser {
   }
 
   #repeated(part: PatternPart): PatternPart {
-    const operator = this.#repetition();
+    const operator = this.#readRepetition();
     if (!operator) return part;
+    this.#take("?"); // lazy: the same texts match
     if (part === FLAGS_PART) throw new PatternSyntaxError("repeats a group of flags");
     if (this.#isRepetition())
       throw new PatternSyntaxError("repeats a repetition, as in a**: put the inner one in parentheses");
     return repeatPart(part, operator);
-  }
-
-  #repetition(): { min: number; max: number } | undefined {
-    const from = this.#at;
-    const operator = this.#readRepetition();
-    if (operator && this.#take("?")) return operator; // lazy: the same texts match
-    if (!operator) this.#at = from;
-    return operator;
   }
 
   #readRepetition(): { min: number; max: number } | undefined {
@@ -122,8 +97,6 @@ class PatternParser {
   }
 
   #isRepetition(): boolean {
-    const next = this.#peek();
-    if (next !== "*" && next !== "+" && next !== "?" && next !== "{") return false;
     const from = this.#at;
     const isOne = this.#readRepetition() !== undefined;
     this.#at = from;
@@ -252,11 +225,8 @@ class PatternParser {
       isFirst = false;
       const from = this.#classItem();
       if (this.#peek() !== "-" || this.#text[this.#at + 1] === "]") continue;
-      if (from === undefined) {
-        this.#at++;
-        continue;
-      }
       this.#at++;
+      if (from === undefined) continue;
       const to = this.#classItem();
       if (to !== undefined && to - from > 1000) this.#isWide = true;
       if (to === undefined || from > to) throw new PatternSyntaxError("has a character range in reverse order");
@@ -281,7 +251,7 @@ class PatternParser {
     const escaped = this.#next(() => new PatternSyntaxError('ends with a "\\"'));
     const part = this.#escapedCharacter(escaped);
     if (part === ANY_PART) this.#isWide = true;
-    return part.exact === undefined ? undefined : part.exact.codePointAt(0);
+    return part.exact?.codePointAt(0);
   }
 
   #peek(): string {
@@ -307,7 +277,6 @@ const CONTROL_ESCAPES: Readonly<Record<string, string>> = { a: "\x07", f: "\f", 
 const POSIX_CLASSES = new Set(
   "alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit".split(" "),
 );
-
 const SHORT_SCRIPT_NAMES = new Set("Ahom Cham Kawi Lisu Miao Modi Newa Thai Toto".split(" "));
 
 function isUnicodeProperty(name: string): boolean {
@@ -321,4 +290,161 @@ function isUnicodeProperty(name: string): boolean {
     } catch {}
   }
   return false;
+}
+
+/** Reports an error in a pattern. The message continues after the pattern, as in `is nested too deeply`. */
+class PatternSyntaxError extends Error {}
+
+const MAX_REPEATS = 1000;
+const MAX_CHOICES = 32;
+
+/** Facts about a part of a pattern. */
+interface PatternPart extends Pick<PatternFacts, "needs" | "gaps" | "size"> {
+  /** The only text that the part matches, if there is only one. */
+  exact: string | undefined;
+  /** True if the part can match the empty text or any text: it does not narrow the parts around it. */
+  isOpen: boolean;
+  /** True if a match can begin only at the start of the text. */
+  isAtStart?: boolean;
+  /** The maximum number of repetitions in a row, as the engine counts them. */
+  repeats: number;
+}
+
+const EMPTY_PART: PatternPart = { needs: [], gaps: [0], exact: "", size: 1, isOpen: true, repeats: 1 };
+const START_PART: PatternPart = { ...EMPTY_PART, isAtStart: true };
+/** Exactly one character of some set. */
+const SINGLE_PART: PatternPart = { needs: [], gaps: [1], exact: undefined, size: 1, isOpen: false, repeats: 1 };
+const ANY_PART: PatternPart = { ...SINGLE_PART, isOpen: true };
+const DIGIT_PART: PatternPart = { ...SINGLE_PART, needs: [[..."0123456789"]], gaps: [0, 0] };
+const FLAGS_PART: PatternPart = { ...EMPTY_PART };
+
+function isWordCode(code: number): boolean {
+  return (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 32;
+}
+
+function createLiteral(character: string): PatternPart {
+  const lower = character.toLowerCase();
+  // If upper and lower case are not one character each, a matching text need not contain the literal as written.
+  const isCaseStable = character.charCodeAt(0) < 128 || lower === character.toUpperCase();
+  return isCaseStable ? createLiteralText(lower) : SINGLE_PART;
+}
+
+/** Contract: `exact` contains lower-case characters that are case-stable. */
+function createLiteralText(exact: string): PatternPart {
+  return { needs: NO_NEEDS, gaps: [exact.length], exact, size: exact.length, isOpen: false, repeats: 1 };
+}
+
+const NO_NEEDS: PatternPart["needs"] = [];
+
+function concatenateParts(parts: readonly PatternPart[]): PatternPart {
+  const needs: (readonly string[])[] = [];
+  const gaps: number[] = [];
+  let [run, gap] = ["", 0];
+  let whole: string | undefined = "";
+  let [size, repeats, isOpen] = [0, 1, true];
+  const add = (need: readonly string[], gapAfter: number) => {
+    needs.push(need);
+    gaps.push(gap);
+    gap = gapAfter;
+  };
+  const close = () => {
+    if (run !== "") add([run], 0);
+    run = "";
+  };
+  // The parts before the first part with a width have no width, so any of them can anchor the pattern.
+  const wide = parts.findIndex(({ exact }) => exact !== "");
+  const isAtStart = parts.slice(0, wide === -1 ? parts.length : wide + 1).some((part) => part.isAtStart);
+  for (const part of parts) {
+    size += part.size;
+    repeats = Math.max(repeats, part.repeats);
+    isOpen &&= part.isOpen;
+    if (part.exact !== undefined) {
+      run += part.exact;
+      if (whole !== undefined) whole += part.exact;
+      continue;
+    }
+    close();
+    whole = undefined;
+    gap += part.gaps[0] as number;
+    for (const [at, need] of part.needs.entries()) add(need, part.gaps[at + 1] as number);
+  }
+  if (whole !== undefined)
+    return { needs: NO_NEEDS, gaps: [whole.length], exact: whole, size: Math.max(1, size), isOpen, isAtStart, repeats };
+  close();
+  return { needs, gaps: [...gaps, gap], exact: undefined, size, isOpen, isAtStart, repeats };
+}
+
+function alternateParts(parts: readonly PatternPart[]): PatternPart {
+  const [first] = parts;
+  if (first && parts.length === 1) return first;
+  let [size, repeats, isOpen, isNeeded] = [1, 1, false, true];
+  const all: string[] = [];
+  let [before, after, width] = [0, 0, 0];
+  for (const part of parts) {
+    size += part.size;
+    repeats = Math.max(repeats, part.repeats);
+    isOpen ||= part.isOpen;
+    const place = part.exact ? 0 : findLongestNeed(part.needs);
+    const best = part.exact ? [part.exact] : (part.needs[place] ?? []);
+    isNeeded &&= best.length > 0;
+    all.push(...best);
+    width = Math.max(width, measureWidth(part));
+    if (part.exact !== undefined || place === -1) continue;
+    before = Math.max(before, measureWidthBetween(part, 0, place));
+    after = Math.max(after, measureWidthBetween(part, place + 1, part.needs.length));
+  }
+  const isAtStart = parts.every((part) => part.isAtStart);
+  const open = { needs: NO_NEEDS, gaps: [width], exact: undefined, size, isOpen, isAtStart, repeats };
+  if (!isNeeded) return open;
+  // Every text that contains "aa" contains "a": the longer one adds nothing.
+  const choices = all.filter(
+    (text, at) => !all.some((other, place) => (other === text ? place < at : text.includes(other))),
+  );
+  if (choices.length > MAX_CHOICES) return open;
+  // The shorter text may be anywhere in the longer one that it replaces.
+  const slack = Math.max(...all.map(({ length }) => length)) - Math.min(...all.map(({ length }) => length));
+  return { ...open, needs: [choices], gaps: [before + slack, after + slack] };
+}
+
+function repeatPart(part: PatternPart, { min, max }: { min: number; max: number }): PatternPart {
+  const counted = Math.max(min, max === Number.POSITIVE_INFINITY ? 1 : max, 1);
+  const repeats = part.repeats * counted;
+  if (repeats > MAX_REPEATS)
+    throw new PatternSyntaxError("has nested repetitions with more than 1,000 repetitions in total");
+  const size = part.size * counted + 1;
+  const width = measureWidth(part);
+  const times = (count: number) => (width === 0 || count === 0 ? 0 : width * count); // Not NaN for 0 and Infinity.
+  if (min === 0) return { needs: NO_NEEDS, gaps: [times(max)], exact: undefined, size, isOpen: true, repeats };
+  if (part.exact !== undefined && min === 1 && max === 1) return part;
+  const needs = part.exact ? [[part.exact]] : part.needs;
+  // The needs are those of the first repetition; the others follow it.
+  const gaps = part.exact ? [0, 0] : [...part.gaps];
+  gaps.push((gaps.pop() as number) + times(max - 1));
+  return { ...part, needs, gaps, exact: undefined, size, repeats };
+}
+
+/** Returns the index of the set whose shortest text is the longest: it matches least often by chance. -1 without a set. */
+function findLongestNeed(needs: PatternPart["needs"]): number {
+  let best = -1;
+  for (const [at, set] of needs.entries()) if (getShortestLength(set) > getShortestLength(needs[best] ?? [])) best = at;
+  return best;
+}
+
+/** Returns the maximum number of characters in a match of the part. */
+function measureWidth(part: PatternPart): number {
+  return part.exact?.length ?? measureWidthBetween(part, 0, part.needs.length);
+}
+
+/** Returns the maximum number of characters from one gap to another, including the needs between them. */
+function measureWidthBetween({ needs, gaps }: PatternPart, from: number, to: number): number {
+  let width = 0;
+  for (let at = from; at <= to; at++) {
+    width += gaps[at] as number;
+    if (at < to) width += Math.max(...(needs[at] as readonly string[]).map(({ length }) => length));
+  }
+  return width;
+}
+
+function getShortestLength(set: readonly string[]): number {
+  return set.length === 0 ? 0 : Math.min(...set.map((text) => text.length));
 }

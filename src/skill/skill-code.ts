@@ -1,3 +1,4 @@
+import type { ToolsetRef } from "./manifest-fields.ts";
 import { hasFolder, type Skill, type SkillFile } from "./skill.ts";
 
 /** The path of a skill's folder in a sandbox. */
@@ -151,35 +152,6 @@ export async function isTextOnly(skill: Skill): Promise<boolean> {
   );
 }
 
-/** A reference under `toolsets`: a file of the skill, and an export of the file. */
-interface ToolsetRef {
-  /** The reference as written. */
-  written: string;
-  /** Relative to the skill's folder; the extension is optional. */
-  path: string;
-  export: string;
-}
-
-/** Parses a reference such as `toolsets/index:MyToolset`, or returns the problem. Every module is a file of the skill. */
-export function parseToolsetRef(written: string): ToolsetRef | { problem: string } {
-  const colon = written.lastIndexOf(":");
-  if (colon === -1) return { problem: "names no export" };
-  const path = trimRefPath(written.slice(0, colon));
-  const exported = written.slice(colon + 1).trim();
-  const problem = TOOLSET_REF_RULES.find(([, isBroken]) => isBroken(path, exported))?.[0];
-  return problem === undefined ? { written, path, export: exported } : { problem };
-}
-
-const TOOLSET_REF_RULES: readonly [problem: string, isBroken: (path: string, exported: string) => boolean][] = [
-  ["names no file", (path) => path === ""],
-  ["names no export", (_, exported) => exported === ""],
-  ["names something other than a file of the skill", (path) => path.includes(":")],
-  ["names its file by an absolute path", (path) => /^[/~]/.test(path)],
-  ["names its file with `\\`", (path) => path.includes("\\")],
-  ["leaves the skill's folder", (path) => path.split("/").includes("..")],
-  ["names an invalid export", (_, exported) => !/^[^\s\p{C}"'`<>\\/(){}[\];,.]{1,128}$/u.test(exported)],
-];
-
 /** The endings that are tried, in this order, for a file without an extension. */
 export const MODULE_ENDINGS = ["", ".ts", ".mts", ".js", ".mjs", ".cjs", "/index.ts", "/index.js"] as const;
 
@@ -192,7 +164,3 @@ export function findToolsetFile(
 }
 
 const MODULE_FILE = /\.[mc]?[jt]s$/;
-
-function trimRefPath(path: string): string {
-  return path.trim().replace(/^(?:\.\/+)+/, "");
-}

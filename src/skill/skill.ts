@@ -63,6 +63,11 @@ export function isPrivateFile(path: string): boolean {
   return /(?:^|\/)\./.test(path);
 }
 
+/** Returns true for files of evaluations. A model that does the job has no use for them, and would know the expected results. */
+export function isEvalFile(path: string): boolean {
+  return path.startsWith("evals/");
+}
+
 export interface FileList {
   files: readonly SkillFile[];
   findings: readonly Finding[];

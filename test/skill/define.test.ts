@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { PromptValidationError } from "../../src/errors/problem.ts";
 import { defineSkill } from "../../src/skill/define-skill.ts";
 import { parseMarkdownDocument } from "../../src/skill/document.ts";
-import { toSkillMd } from "../../src/skill/frontmatter-yaml.ts";
+import { toSkillMd } from "../../src/skill/frontmatter.ts";
 
 const valid = { name: "code-review", description: "Reviews code.", instructions: "Look at it." };
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toSkillMd } from "../../src/skill/frontmatter-yaml.ts";
+import { toSkillMd } from "../../src/skill/frontmatter.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 

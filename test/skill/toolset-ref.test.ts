@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { findToolsetFile, parseToolsetRef } from "../../src/skill/skill-code.ts";
+import { parseToolsetRef } from "../../src/skill/manifest-fields.ts";
+import { findToolsetFile } from "../../src/skill/skill-code.ts";
 
 describe("a reference to a toolset", () => {
   it("[T-11] is a path and an export, with the last colon between them", () => {

@@ -3,7 +3,7 @@ import { isAbsolute, join, resolve } from "node:path";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import { defineSkill } from "../../skill/define-skill.ts";
-import { renderSkillMd } from "../../skill/frontmatter-yaml.ts";
+import { renderSkillMd } from "../../skill/frontmatter.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { readInstructions } from "../../skill/source/file-skill.ts";
 import { type FolderSkill, readFolderSkill } from "../../skill/source/read-skill.ts";

@@ -8,7 +8,7 @@ import type { Host } from "../../config/host.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { formatProblem, type Problem } from "../../errors/problem.ts";
 import { sanitizeSchema } from "../../skill/define-tool.ts";
-import { toSkillMd } from "../../skill/frontmatter-yaml.ts";
+import { toSkillMd } from "../../skill/frontmatter.ts";
 import { LINT_RULES } from "../../skill/lint.ts";
 import { isInvocableBy, PROFILES, type Profile, type Skill } from "../../skill/skill.ts";
 import { listSkillScripts, type SkillScript } from "../../skill/skill-code.ts";

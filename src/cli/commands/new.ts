@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { Option } from "commander";
 import { SkillError } from "../../errors/problem.ts";
 import { defineSkill } from "../../skill/define-skill.ts";
-import { renderDocument } from "../../skill/frontmatter-yaml.ts";
+import { renderDocument } from "../../skill/frontmatter.ts";
 import { DESCRIPTION_PLACEHOLDER, INSTRUCTIONS_TEMPLATE } from "../../skill/lint.ts";
 import { findNameProblem, MAX_NAME_LENGTH, PROFILES, type Profile, STANDARD_NAME } from "../../skill/skill.ts";
 import { checkPath } from "../../skill/source/check-skills.ts";

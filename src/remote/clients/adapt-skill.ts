@@ -1,7 +1,7 @@
 import { fitDescription, shortenDescription, splitDescription } from "../../catalog/describe-skill.ts";
 import { findDynamicCommands } from "../../catalog/skill-content.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { readYaml, renderDocument, writeYaml } from "../../skill/frontmatter-yaml.ts";
+import { readYaml, renderDocument, writeYaml } from "../../skill/frontmatter.ts";
 import { STANDARD_KEYS } from "../../skill/manifest.ts";
 import { UNSUPPORTED_KEYS } from "../../skill/manifest-fields.ts";
 import {

@@ -1,8 +1,7 @@
 import { SkillError } from "../../errors/problem.ts";
 import { formatNumber } from "../../util/text.ts";
-import { findFrontmatter } from "../frontmatter.ts";
-import { toSkillMd } from "../frontmatter-yaml.ts";
-import { type FileList, type Skill, type SkillFile, withBody } from "../skill.ts";
+import { findFrontmatter, toSkillMd } from "../frontmatter.ts";
+import { type FileList, isEvalFile, type Skill, type SkillFile, withBody } from "../skill.ts";
 import {
   createReplacedFolderError,
   createUnlistedFileError,
@@ -133,13 +132,10 @@ export async function withCopy(skill: Skill, { files, instructions }: SkillCopy)
   };
 }
 
-/** The folder for cases of evaluations. An agent that could read it would know the expected results. */
-const EVALS_FOLDER = "evals/";
-
 /** Returns the skill with its copied files as a run sees them: without its evaluations. */
 export async function withRunCopy(skill: Skill, copy: SkillCopy): Promise<{ skill: Skill; copy: SkillCopy }> {
   const copied = await withCopy(skill, copy);
-  const isShown = (path: string) => !path.startsWith(EVALS_FOLDER);
+  const isShown = (path: string) => !isEvalFile(path);
   const list = await copied.files();
   if (list.files.every(({ path }) => isShown(path))) return { skill: copied, copy };
   const shown = { ...list, files: list.files.filter(({ path }) => isShown(path)) };
