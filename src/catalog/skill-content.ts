@@ -1,5 +1,5 @@
 import { SkillError } from "../errors/problem.ts";
-import { isPrivateFile, listDeclaredVariables, type Skill } from "../skill/skill.ts";
+import { isEvalFile, isPrivateFile, listDeclaredVariables, type Skill } from "../skill/skill.ts";
 import { listSkillScripts } from "../skill/skill-code.ts";
 import { formatCount, quoteShellArgument } from "../util/text.ts";
 import { sanitizeLine, wrapInTag } from "../util/untrusted-text.ts";
@@ -93,7 +93,8 @@ const MAX_LISTED_FILES = 100;
 
 async function formatFileLines(skill: Skill): Promise<string[]> {
   const scripts = new Set((await listSkillScripts(skill)).map(({ path }) => path));
-  const files = (await skill.files()).files.filter(({ path }) => !scripts.has(path) && !isPrivateFile(path));
+  const isListed = (path: string) => !scripts.has(path) && !isPrivateFile(path) && !isEvalFile(path);
+  const files = (await skill.files()).files.filter(({ path }) => isListed(path));
   if (files.length === 0) return [];
   const lines = files.slice(0, MAX_LISTED_FILES).map(({ path, size, executable }) => {
     return `- ${sanitizeLine(path)} (${formatCount(size, "byte")}${executable ? ", executable" : ""})`;

@@ -96,10 +96,11 @@ describe("list_skills", () => {
 });
 
 describe("load_skill", () => {
-  it("[P-10] gives the full instructions and the list of files", async () => {
+  it("[P-10] gives the full instructions and the list of files, without those of evaluations", async () => {
     const { session } = await sessionIn({
       "a/SKILL.md": skillText("a", { body: "Do it well." }),
       "a/docs/deep/x.md": "x",
+      "a/evals/triggers.json": "[]",
       "a/run.sh": "#!/bin/sh\n",
     });
     const { text, isError } = await session.call("load_skill", { skill: "a" });
