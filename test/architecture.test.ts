@@ -147,7 +147,7 @@ describe("architecture", () => {
 
   it("writes to the terminal only from the command line, and never ends the process", () => {
     // Two files hold the text of a program that runs inside a sandbox.
-    const own = files.filter((path) => !/^sandbox\/(?:network-forwarder|probe-program)\.ts$/.test(path));
+    const own = files.filter((path) => !/^sandbox\/(?:sandbox-network|probe-program)\.ts$/.test(path));
     const wrong = own.filter(
       (path) => !path.startsWith("cli/") && /\bconsole\.|process\.std(?:out|err)/.test(textOf(path)),
     );

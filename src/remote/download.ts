@@ -5,7 +5,7 @@ import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
-import { isPrivateAddress } from "../sandbox/sandbox-socket.ts";
+import { isPrivateAddress } from "../sandbox/sandbox-network.ts";
 import { packageVersion } from "../util/system.ts";
 import { formatNumber } from "../util/text.ts";
 import { quoteSourcePath } from "./remote-source.ts";

@@ -15,7 +15,6 @@ import {
 } from "../host/sandbox-contract.ts";
 import { isInside } from "../util/safe-path.ts";
 import { type Cgroup, createCgroup } from "./cgroup.ts";
-import type { OpenedNetwork } from "./network-forwarder.ts";
 import {
   createProcessEnder,
   getExitSignal,
@@ -28,7 +27,7 @@ import {
 } from "./process.ts";
 import { type CountedStart, createCountedStart, createPrlimitArguments, watchProcessTree } from "./resource-limits.ts";
 import { isRunUser } from "./sandbox-folders.ts";
-import { openSandboxSockets } from "./sandbox-socket.ts";
+import { type OpenedNetwork, openNetwork, openSandboxSockets } from "./sandbox-network.ts";
 import { createSeccompFilter, type SeccompOptions } from "./seccomp.ts";
 
 export interface BubblewrapOptions {
@@ -65,7 +64,6 @@ export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
       let network: OpenedNetwork | undefined;
       try {
         if (command.network.length > 0) {
-          const { openNetwork } = await import("./network-forwarder.ts");
           network = await openNetwork(prepared, { ...at, node: "/opt/skillet/bin/node" });
         }
         for (;;) {

@@ -14,10 +14,9 @@ import {
   type SandboxOutcome,
   type SandboxRunOptions,
 } from "../host/sandbox-contract.ts";
-import { addNotices, withNetwork } from "./network-forwarder.ts";
 import { getExitSignal, killProcessGroup, runProcess } from "./process.ts";
 import { isRoot, NOBODY_UID } from "./sandbox-folders.ts";
-import { withSandboxSockets } from "./sandbox-socket.ts";
+import { addNotices, withNetwork, withSandboxSockets } from "./sandbox-network.ts";
 
 export interface ContainerOptions {
   /** The path of the client: docker, podman or a compatible program. */

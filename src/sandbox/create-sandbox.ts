@@ -35,7 +35,7 @@ import {
   mapSandboxPath,
   SYSTEM_SANDBOX_FOLDER,
 } from "./sandbox-folders.ts";
-import { withSandboxSockets } from "./sandbox-socket.ts";
+import { withSandboxSockets } from "./sandbox-network.ts";
 
 /** Options of `createSandbox`: the operator's settings and skillet's own folder. */
 export interface SandboxOptions {

@@ -18,7 +18,7 @@ import {
   parseEndpoint,
   type UnixSocketOptions,
   type UpstreamProxies,
-} from "./sandbox-socket.ts";
+} from "./sandbox-network.ts";
 
 export interface NetworkProxyOptions extends ProxyRules, UnixSocketOptions {}
 

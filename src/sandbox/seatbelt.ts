@@ -4,11 +4,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { type Problem, SkillError } from "../errors/problem.ts";
 import { FIXED_VARIABLES, type Sandbox, type SandboxCommand } from "../host/sandbox-contract.ts";
-import { addNotices, createRefusalNotices, wrapWithForwarder } from "./network-forwarder.ts";
 import { openNetworkProxy } from "./network-proxy.ts";
 import { type Program, runProcess } from "./process.ts";
 import { mapSandboxPath } from "./sandbox-folders.ts";
-import { withSandboxSockets } from "./sandbox-socket.ts";
+import { addNotices, createRefusalNotices, withSandboxSockets, wrapWithForwarder } from "./sandbox-network.ts";
 
 export interface SeatbeltOptions {
   /** The path of `/usr/bin/sandbox-exec`. */

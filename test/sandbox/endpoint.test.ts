@@ -1,7 +1,7 @@
 import { isIPv4 } from "node:net";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { formatEndpoint, isPrivateAddress, parseEndpoint } from "../../src/sandbox/sandbox-socket.ts";
+import { formatEndpoint, isPrivateAddress, parseEndpoint } from "../../src/sandbox/sandbox-network.ts";
 
 describe("readEndpoint", () => {
   it.each([

@@ -5,8 +5,8 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Server } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createRefusalNotices, NETWORK_SOCKET, wrapWithForwarder } from "../../src/sandbox/network-forwarder.ts";
 import { openNetworkProxy } from "../../src/sandbox/network-proxy.ts";
+import { createRefusalNotices, NETWORK_SOCKET, wrapWithForwarder } from "../../src/sandbox/sandbox-network.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 const NODE = "/opt/skillet/bin/node";

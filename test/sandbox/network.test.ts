@@ -11,7 +11,7 @@ import {
   openNetworkProxy,
   type ProxyRefusal,
 } from "../../src/sandbox/network-proxy.ts";
-import { findUpstreamProxy } from "../../src/sandbox/sandbox-socket.ts";
+import { findUpstreamProxy } from "../../src/sandbox/sandbox-network.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
 

@@ -11,7 +11,7 @@ import {
   WORKSPACE_FOLDER,
 } from "../../host/sandbox-contract.ts";
 import { mapSandboxPath } from "../../sandbox/sandbox-folders.ts";
-import { formatEndpoint } from "../../sandbox/sandbox-socket.ts";
+import { formatEndpoint, PROXY_VARIABLES } from "../../sandbox/sandbox-network.ts";
 import { hasFolder, listDeclaredVariables, type Skill } from "../../skill/skill.ts";
 import { SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
@@ -311,9 +311,7 @@ export async function describeSandbox(host: Host, skill: Skill): Promise<Sandbox
   const { capabilities } = skill.manifest;
   const packages = listSkillPackages(skill, host);
   const kept = getPackageFolders(host);
-  // Loaded only when a sandbox is described.
-  const { findPackageRoot } = await import("../../sandbox/packages/apt-packages.ts");
-  const { PROXY_VARIABLES } = await import("../../sandbox/network-forwarder.ts");
+  const { findPackageRoot } = await import("../../sandbox/packages/apt-packages.ts"); // Loaded only when a sandbox is described.
   const { libraries, missing } = await findSkillLibraries(host, packages, {
     ...{ skill, copy: await copySkill(skill), sandbox, places: kept },
   });

@@ -5,7 +5,7 @@ import type { LookupFunction } from "node:net";
 import type { Host } from "../../config/host.ts";
 import { resolveReference, type WebSearchSettings } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { formatEndpoint, isPrivateAddress } from "../../sandbox/sandbox-socket.ts";
+import { formatEndpoint, isPrivateAddress } from "../../sandbox/sandbox-network.ts";
 import { createTool, type Tool, type ToolResult } from "../../skill/tool.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";

@@ -5,7 +5,7 @@ import type { WorkspaceAccess } from "../../config/limits.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import { type Endpoint, HOME_FOLDER, type SandboxLimits, WORKSPACE_FOLDER } from "../../host/sandbox-contract.ts";
 import { isRoot, NOBODY_UID } from "../../sandbox/sandbox-folders.ts";
-import { parseEndpoint } from "../../sandbox/sandbox-socket.ts";
+import { parseEndpoint } from "../../sandbox/sandbox-network.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { listSkillScripts, SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
 import type { SkillCopy } from "../../skill/source/skill-copy.ts";

@@ -27,7 +27,7 @@ import {
   type UvScript,
 } from "../../sandbox/libraries/python-packages.ts";
 import { getSkillStoreFolder, type PackageFolders, storeSkillCopy } from "../../sandbox/sandbox-folders.ts";
-import { parseEndpoint } from "../../sandbox/sandbox-socket.ts";
+import { parseEndpoint } from "../../sandbox/sandbox-network.ts";
 import { PYTHON_PACKAGE, type Skill } from "../../skill/skill.ts";
 import {
   detectInterpreter,

@@ -4,7 +4,7 @@ import type { Endpoint } from "../../host/sandbox-contract.ts";
 import { stripCredentials, truncateLine } from "../../util/text.ts";
 import type { ProxyRefusal } from "../network-proxy.ts";
 import type { ProgramResult } from "../process.ts";
-import { formatEndpoint, parseEndpoint, type UpstreamProxies } from "../sandbox-socket.ts";
+import { formatEndpoint, parseEndpoint, type UpstreamProxies } from "../sandbox-network.ts";
 
 /** The hosts in the user's own configuration of pip or npm. */
 export interface FetchSettings {
