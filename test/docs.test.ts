@@ -47,7 +47,7 @@ const QUESTIONS: Readonly<Record<string, readonly RegExp[]>> = {
     /\| clients \| 7 \| \*\*79\*\*/,
   ],
   "how does a team use it?": [
-    /--project --yes # in one repository: files and a lock file to commit/,
+    /--project --yes # one repository: files and a lock file to commit/,
     /skillet token create/,
     /`skillet serve --http` serves all skills at `http:\S+\/mcp`/,
     /`Authorization: Bearer TOKEN`/,

@@ -128,7 +128,10 @@ function createTextType(is: (value: string) => boolean, description: string, exa
 }
 
 function createEnumType(choices: readonly [string, ...string[]]): KeyType {
-  const description = choices.map((choice) => `"${choice}"`).join(", ");
+  const description = choices
+    .map((choice) => `"${choice}"`)
+    .join(", ")
+    .replace(/, (?=[^,]*$)/, " or ");
   return createTextType((value) => choices.includes(value), description, choices[0]);
 }
 

@@ -299,7 +299,7 @@ enabled = false
     ],
     [["disclosure.list_intents", "[1]"], "must be a list of strings"],
     [["disclosure.list_intents", "[oops"], "must be a list of strings"],
-    [["models.x.provider", "acme"], 'must be "anthropic"'],
+    [["models.x.provider", "acme"], 'must be "anthropic", "openai", "ollama" or "openai-compatible"  [usage]'],
     [["models.x.base_url", "nowhere"], "must be a web address"],
     [["docs.url", "nowhere"], "for example: skillet config set docs.url https://skills.example.com\n"],
     [["limits.nesting"], "limits.nesting needs a value"],

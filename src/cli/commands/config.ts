@@ -178,17 +178,17 @@ async function setConfig(context: CommandContext<{ for?: string }>): Promise<num
     });
   }
   const text = row.isSecret ? await readSecretText(io, parts, given) : given;
-  if (text === undefined) {
+  const { description, example, read } = KEY_TYPES[row.type];
+  const valid = `skillet config set ${formatKeyPath(parts)} ${example}`;
+  if (text === undefined)
     throw new SkillError("usage", {
-      message: `${formatKeyPath(parts)} needs a value: ${KEY_TYPES[row.type].description}`,
-      fix: "",
-      commands: [`skillet config set ${formatKeyPath(parts)} VALUE`],
+      message: `${formatKeyPath(parts)} needs a value: ${description}`,
+      fix: "for example",
+      commands: [valid],
     });
-  }
-  const { example, ...type } = KEY_TYPES[row.type];
-  const value = type.read(text);
+  const value = read(text);
   const judged = validateConfigValue(parts, value, "user");
-  if ("code" in judged) throw createConfigValueError(judged, `skillet config set ${formatKeyPath(parts)} ${example}`);
+  if ("code" in judged) throw createConfigValueError(judged, valid);
   const file = getUserConfigPath(around);
   giving?.give(); // First: a value without an owner would be refused, and another copy's value must not be granted.
   const former = listFormerKeys(parts).map((old) => ({ parts: old }));
