@@ -110,11 +110,11 @@ async function answerBank(request: IncomingMessage, response: ServerResponse, ba
 }
 
 /** Decides what the model answers. */
-export type Reply = (asked: ReadRequest) => Said;
+export type Reply = (asked: ReadRequest) => Said | Promise<Said>;
 
 async function answerModel(request: IncomingMessage, response: ServerResponse, reply: Reply): Promise<void> {
   const asked = openai.read(JSON.parse(await text(request)));
-  const said = reply(asked);
+  const said = await reply(asked);
   if (asked.isStream) {
     response.writeHead(200, { "content-type": "text/event-stream" });
     response.end(

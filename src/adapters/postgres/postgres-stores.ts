@@ -339,7 +339,12 @@ function parseTimes({ p50, p95 }: DatabaseRow): { p50Ms?: number; p95Ms?: number
  * Creates the limit of an account that all processes of the database share. `local` limits this process alone: while the database is
  * unavailable, and for its own pauses, which it learns of first.
  */
-export function createPostgresProviderLimit(database: Database, digest: string, local: ProviderLimit): ProviderLimit {
+export function createPostgresProviderLimit(
+  database: Database,
+  digest: string,
+  local: ProviderLimit,
+  { delay = (ms: number, signal: AbortSignal): Promise<unknown> => sleep(ms, undefined, { signal }) } = {},
+): ProviderLimit {
   const account = database.sealer.digest(digest);
   const write = (statement: Statement) => {
     database.query(statement).catch(() => {});
@@ -369,7 +374,7 @@ export function createPostgresProviderLimit(database: Database, digest: string, 
         }
         if (ms <= 0) return;
         // A pause or another process may change the bucket meanwhile.
-        await sleep(Math.min(Math.ceil(ms), MAX_WAIT_MS), undefined, { signal });
+        await delay(Math.min(Math.ceil(ms), MAX_WAIT_MS), signal);
       }
     },
     spend(tokens) {

@@ -50,6 +50,25 @@ describe.skipIf(!HAS_POSTGRES)("limits over all workers", { timeout: 300_000 }, 
     }
   });
 
+  it("[E-16] send at least nine tenths of what the account allows while there is work", async () => {
+    const { database } = await openLimits(0);
+    const rates = { requestsPerMinute: 120 };
+    let waitedMs = 0;
+    // Moves the clock of the bucket instead of waiting. The real time of the test only adds requests.
+    const delay = async (ms: number) => {
+      waitedMs += ms;
+      const text = `update skillet.provider_limits set refilled_at = refilled_at - make_interval(secs => ${ms / 1000})`;
+      await database.query(text);
+    };
+    const limits = Array.from({ length: 4 }, () =>
+      createPostgresProviderLimit(database, "account", createProviderLimit(), { delay }),
+    );
+    for (let request = 0; request < 200; request++)
+      await limits[request % limits.length]?.wait(rates, AbortSignal.timeout(120_000));
+    const allowed = 6 + (120 * waitedMs) / 60_000;
+    expect(200 / allowed).toBeGreaterThanOrEqual(0.9);
+  });
+
   it("[E-16] pause all processes after a 429, and count the tokens of all", async () => {
     const { limits, database } = await openLimits(2);
     const [one, other] = limits as [(typeof limits)[number], (typeof limits)[number]];

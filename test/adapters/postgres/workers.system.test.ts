@@ -127,6 +127,29 @@ describe.skipIf(!HAS_POSTGRES)("workers", { timeout: 120_000 }, () => {
     expect((await machine.command("runs")).stdout).toContain("skillet resume");
   });
 
+  it("[E-13] repeat little of the other runs while a run ends its workers", async () => {
+    const { url, world, engine } = await openScene(server);
+    const machine = createMachine({ url, world, leaseSeconds: 2 });
+    const workers: WorkerProcess[] = [];
+    let poison = "";
+    const isAt = ({ events }: WorkerProcess) =>
+      events.some((event) => event.type === "run-taken" && event.run === poison);
+    world.onPayment(({ tag }) => {
+      if (tag === "poison") for (const worker of workers.filter(isAt)) worker.signal("SIGKILL");
+    });
+    world.setDelay(50);
+    for (let count = 0; count < 3; count++) workers.push(await machine.startWorker("--slots", "2"));
+    poison = await detach(machine, "payer", "pay poison 1");
+    const others: string[] = [];
+    for (let index = 0; index < 10; index++) others.push(await detach(machine, "payer", `pay t${index} 3`));
+    await engine.waitFor([poison], "stuck");
+    await engine.waitFor(others, "ended");
+    // Each of the two workers that it ended had one other run at most: 10 runs cost 12 legs at most.
+    const legs = workers.flatMap(({ events }) => events.filter(({ type }) => type === "run-taken")).length - 2;
+    expect(others.length / legs).toBeGreaterThanOrEqual(0.8);
+    expect(new Set(formatLedger(world).filter((payment) => payment !== "poison 0")).size).toBe(30);
+  });
+
   it("[E-18] return a run whose skill they lack, or have in another copy, until one has it", async () => {
     const { url, world, engine } = await openScene(server);
     const [right, without, changed] = [
