@@ -1,7 +1,7 @@
 import { type Problem, SkillError } from "../../errors/problem.ts";
+import { fetchUnderLease } from "../../util/async.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { createRedactor } from "../../util/redact.ts";
-import { fetchUnderLease } from "../../util/async.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { formatUrlWithoutSecrets, GITHUB_API_URL } from "../credential-filter.ts";
 import { createUndocumentedError } from "./github-fields.ts";
