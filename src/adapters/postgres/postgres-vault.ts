@@ -90,9 +90,12 @@ export function createPostgresVault(database: Database): Vault {
     peek: async (id) => openPending(id, await findPending(id)),
     async take(id) {
       if (!sealer.hasKey) throw createKeylessError();
-      const text = "delete from skillet.pending where id = $1 returning box, expires_at > now() as is_live";
-      const [row] = await database.query({ text, values: [id] });
-      return row?.["is_live"] === true ? openPending(id, row) : undefined;
+      // Opened first: with the wrong key, the sign-in stays for a machine with the right one.
+      const row = await findPending(id);
+      const value = openPending(id, row);
+      const text = "delete from skillet.pending where id = $1 and owner = $2 returning 1";
+      const taken = row && (await database.query({ text, values: [id, row["owner"]] }));
+      return taken?.length === 1 ? value : undefined;
     },
     async beginRenewal(namespace, of, seconds) {
       const found = await find(namespace, of);
