@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { type Problem, SkillError } from "../errors/problem.ts";
-import type { Approval, ApprovalRequest, Caller } from "../host/approval.ts";
+import { type Approval, type ApprovalRequest, type Caller, formatPersonKey } from "../host/approval.ts";
 import type {
   AuditEntry,
   Capabilities,
@@ -79,8 +79,9 @@ export interface BrokerContext {
   audit(entry: Pick<AuditEntry, "method" | "outcome"> & Partial<AuditEntry>): Promise<void>;
 }
 
+/** Returns the key of the caller in the vault. */
 export function getUserId({ caller }: BrokerRun): string {
-  return caller?.userId ?? "";
+  return formatPersonKey(caller);
 }
 
 export function createProviderContext({ run, skill, caller }: BrokerRun): ProviderContext {

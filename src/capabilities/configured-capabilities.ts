@@ -3,7 +3,7 @@ import type { Host } from "../config/host.ts";
 import type { ProviderSettings } from "../config/limits.ts";
 import { DEFAULT_SETTINGS, getSettingsRevision, resolveReference, type Settings } from "../config/settings.ts";
 import { formatFix, getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";
-import type { Caller } from "../host/approval.ts";
+import { type Caller, formatPersonKey } from "../host/approval.ts";
 import type { Audit, Capabilities, CapabilityProvider, ProviderHealth, Vault } from "../host/capability-contract.ts";
 import type { Skill } from "../skill/skill.ts";
 import { omitUndefined } from "../util/objects.ts";
@@ -337,7 +337,7 @@ export async function findUnreadyProviders(
   { caller, signal }: { caller: Caller | undefined; signal: AbortSignal },
 ): Promise<Problem[]> {
   const providers = new Set(skill.manifest.capabilities.flatMap((id) => capabilities.findProvider(id, skill) ?? []));
-  const user = caller?.userId ?? "";
+  const user = formatPersonKey(caller);
   const checks = [...providers].map((provider) => findHealthProblems(provider, capabilities, { skill, user, signal }));
   return (await Promise.all(checks)).flat();
 }

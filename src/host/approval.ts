@@ -118,3 +118,15 @@ export interface Caller {
   /** `private`, `group`, …: skills with `sensitive` or `access` are restricted by it. */
   chatType?: string;
 }
+
+/** Formats the key of a person: an id names one person of a tenant only. That of a person without a tenant is the id, as before tenants. */
+export function formatPersonKey({ userId = "", tenant = "" }: Caller = {}): string {
+  return tenant === "" && !userId.startsWith("[") ? userId : JSON.stringify([tenant, userId]);
+}
+
+/** Describes the key of a person for people: `ada of red`. */
+export function describePersonKey(key: string): string {
+  const [, tenant, userId] = /^\["(.*)","(.*)"\]$/.exec(key) ?? [];
+  if (tenant === undefined || userId === undefined) return key;
+  return tenant === "" ? userId : `${userId} of ${tenant}`;
+}

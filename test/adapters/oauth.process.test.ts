@@ -26,7 +26,7 @@ describe("access tokens of an issuer", () => {
   it("[E-35] name the person and the scopes", async () => {
     const { verify, sign } = await scene({}, { tenantClaim: "org" });
     expect(await verify(await sign({ org: "red", aud: ["other", RESOURCE] }))).toMatchObject({
-      ...{ key: "person ada", userId: "ada", tenant: "red" },
+      ...{ key: 'person ["red","ada"]', userId: "ada", tenant: "red" },
       scopes: new Set(["list", "load", "run", "use", "approve"]),
     });
   });

@@ -344,7 +344,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-22":
     "A capability's change happens once per approval across a hand-over: after a kill or a freeze between the change and its record, another worker asks again and gives the provider the same key.",
   "E-23":
-    "Credentials: sign in on one machine, use on another; one renewal of an expiring credential for concurrent workers; without the key refused, and nothing is written.",
+    "Credentials: sign in on one machine, use on another; one renewal of an expiring credential for concurrent workers; without the key refused, and nothing is written or lost. The same user id of two tenants has separate credentials and sign-ins.",
   "E-24": "Draining repeats 0 calls; two rolling deploys under load: no run fails, and no call is repeated.",
   "E-21": "approve, deny, cancel, runs and stats work from a machine without worker, skills or model.",
   "E-26":

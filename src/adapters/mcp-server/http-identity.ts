@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { isIPv6 } from "node:net";
 import type { McpRequestContext } from "@modelcontextprotocol/server";
+import { formatPersonKey } from "../../host/approval.ts";
 import {
   isServerTokenText,
   SERVER_SCOPES,
@@ -73,7 +74,7 @@ export function createIdentifier(options: IdentityOptions, guard: Pick<HttpGuard
     const { id, person } = found;
     const tenant = getTenant(person);
     return {
-      key: `person ${person}`,
+      key: `person ${formatPersonKey({ userId: person, ...(tenant === undefined ? {} : { tenant }) })}`,
       userId: person,
       ...(tenant === undefined ? {} : { tenant }),
       scopes: expandScopes(found.scopes),

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify, type RemoteJWKSet } from "jose";
 import type { OauthSettings } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
+import { formatPersonKey } from "../../host/approval.ts";
 import { SERVER_SCOPES, type ServerScope } from "../../store/server-tokens.ts";
 import { isLoopbackHost } from "../../util/http.ts";
 import { isJsonObject, omitUndefined } from "../../util/objects.ts";
@@ -50,10 +51,10 @@ export function createOauthResource(options: OauthResourceOptions): OauthResourc
     const user = payload[userClaim];
     if (typeof user !== "string" || !USER_NAME.test(user)) return undefined;
     const claimed = tenantClaim === undefined ? undefined : payload[tenantClaim];
-    const tenant = getTenant(user) ?? (typeof claimed === "string" && USER_NAME.test(claimed) ? claimed : undefined);
+    const tenant = typeof claimed === "string" && USER_NAME.test(claimed) ? claimed : getTenant(user);
     const expiresAt = (payload.exp ?? 0) * 1000;
     return {
-      key: `person ${user}`,
+      key: `person ${formatPersonKey(omitUndefined({ userId: user, tenant }))}`,
       userId: user,
       ...omitUndefined({ tenant }),
       scopes: expandScopes(readScopes(payload, scopePrefix)),

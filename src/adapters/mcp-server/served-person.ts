@@ -9,9 +9,10 @@ import {
   type TenantSettings,
 } from "../../config/settings.ts";
 import type { Problem } from "../../errors/problem.ts";
-import type { Caller, HostPolicy } from "../../host/approval.ts";
+import { type Caller, formatPersonKey, type HostPolicy } from "../../host/approval.ts";
 import type { Capabilities } from "../../host/capability-contract.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
+import { omitUndefined } from "../../util/objects.ts";
 import { shortHash } from "../../util/text.ts";
 import type { ServerIdentity } from "./http-identity.ts";
 import type { AdmitCall } from "./server-tools.ts";
@@ -35,7 +36,7 @@ export function createServedCaller(
 ): ServedCaller {
   const { key, userId, scopes } = identity;
   if (userId === undefined) return { key, scopes, host: {} };
-  const settingsOf = () => host.settings.serving.people?.get(userId);
+  const settingsOf = () => findPersonSettings(host.settings, identity);
   const restrictToSkills: HostPolicy = ({ name }) => {
     const only = settingsOf()?.skills;
     if (!only || only.includes(name)) return undefined;
@@ -56,13 +57,22 @@ export function createServedCaller(
     admit,
     host: {
       caller,
-      settings: createPersonSettings(host.settings, userId),
+      settings: createPersonSettings(host.settings, identity),
       policies: [...(host.policies ?? []), restrictToSkills],
       ...(host.capabilities ? { capabilities: restrictCapabilities(host.capabilities, settingsOf) } : {}),
       ...(openApprovals ? { approvals: openApprovals(userId, caller.tenant) } : {}),
     },
   };
 }
+
+/** Returns the settings of a person, unless they name another tenant than the authorization server: then they are for another person. */
+export function findPersonSettings({ serving }: Settings, { userId, tenant }: PersonName): PersonSettings | undefined {
+  const found = userId === undefined ? undefined : serving.people?.get(userId);
+  const isOther = found?.tenant !== undefined && tenant !== undefined && found.tenant !== tenant;
+  return isOther ? undefined : found;
+}
+
+type PersonName = Pick<ServerIdentity, "userId" | "tenant">;
 
 /** Creates the caller of a person. Its properties are read from the settings at each access. */
 function createLiveCaller(
@@ -82,7 +92,7 @@ function createLiveCaller(
 }
 
 /** Creates the settings of a person: the person's values of variables replace those of everyone. */
-function createPersonSettings(settings: Settings, person: string): Settings {
+function createPersonSettings(settings: Settings, person: PersonName): Settings {
   let known: { of: Settings; merged: Settings } | undefined;
   return createLiveSettingsView(() => {
     const of = getSettingsRevision(settings);
@@ -91,8 +101,8 @@ function createPersonSettings(settings: Settings, person: string): Settings {
   });
 }
 
-function mergePersonSettings(settings: Settings, person: string): Settings {
-  const { variables } = settings.serving.people?.get(person) ?? {};
+function mergePersonSettings(settings: Settings, person: PersonName): Settings {
+  const { variables } = findPersonSettings(settings, person) ?? {};
   if (!variables || variables.size === 0) return settings;
   const skills = new Map<string, SkillSettings>(settings.skills);
   for (const [name, values] of variables) {
@@ -126,13 +136,17 @@ function restrictCapabilities(all: Capabilities, settingsOf: () => PersonSetting
 }
 
 /** Returns the folder of a person below skillet's home. Names of an authorization server may have any characters. */
-export function getPersonFolder(skilletHome: string, person: string): string {
+export function getPersonFolder(skilletHome: string, person: string, tenant?: string): string {
   const shown = person
     .toLowerCase()
     .replace(/[^a-z0-9.@+-]/g, "_")
     .replace(/^\.+/, "_")
     .slice(0, 64);
-  return join(skilletHome, "people", `${shown}-${shortHash(person)}`);
+  return join(
+    skilletHome,
+    "people",
+    `${shown}-${shortHash(formatPersonKey(omitUndefined({ userId: person, tenant })))}`,
+  );
 }
 
 /** Limits what the people of each tenant start in this server. Each tenant has its own queue, so that none waits for another. */

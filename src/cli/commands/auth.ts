@@ -1,6 +1,7 @@
 import { canSignIn } from "../../capabilities/configured-capabilities.ts";
 import { matchesAccount, matchesOrigin } from "../../capabilities/credential-filter.ts";
 import { SkillError } from "../../errors/problem.ts";
+import { describePersonKey } from "../../host/approval.ts";
 import type { VaultEntry } from "../../host/capability-contract.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { compareText, formatCount, truncateLine } from "../../util/text.ts";
@@ -168,7 +169,7 @@ function printSignIns(out: Printer, entries: readonly SignIn[]): void {
     const { user, scopes, at, expiresAt, origin, isTaken, isReached } = entry;
     const isOver = expiresAt !== undefined && Date.parse(expiresAt) <= Date.now();
     const details = [
-      ...(user === TERMINAL_USER ? [] : [`for ${truncateLine(user, 60)}`]),
+      ...(user === TERMINAL_USER ? [] : [`for ${truncateLine(describePersonKey(user), 60)}`]),
       ...(scopes.length > 0 ? [truncateLine(scopes.join(", "), 120)] : []),
       `since ${at.slice(0, 10)}`,
       ...(expiresAt === undefined || isOver ? [] : [`until ${expiresAt.slice(0, 16).replace("T", " ")}`]),

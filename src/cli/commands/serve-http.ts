@@ -8,7 +8,12 @@ import {
 } from "../../adapters/mcp-server/http-identity.ts";
 import { type AccessEntry, createServerMetrics } from "../../adapters/mcp-server/http-operations.ts";
 import { type HttpMcpServer, serveHttp } from "../../adapters/mcp-server/http-server.ts";
-import { createServedCaller, createTenantGate, getPersonFolder } from "../../adapters/mcp-server/served-person.ts";
+import {
+  createServedCaller,
+  createTenantGate,
+  findPersonSettings,
+  getPersonFolder,
+} from "../../adapters/mcp-server/served-person.ts";
 import { SERVER_TOOLS } from "../../adapters/mcp-server/server-tools.ts";
 import { createAuditLog } from "../../capabilities/audit-log.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
@@ -86,7 +91,7 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
   const main = await openWorkspace(everywhere);
   const workspaces = new Map([[everywhere.workspace, Promise.resolve(main)]]);
   const findWorkspace = (identity: ServerIdentity | undefined): Promise<ServedWorkspace> => {
-    const folder = peopleOf()?.get(identity?.userId ?? "")?.workspace ?? everywhere.workspace;
+    const folder = findPersonSettings(everywhere.settings, identity ?? {})?.workspace ?? everywhere.workspace;
     const known = workspaces.get(folder);
     if (known) return known;
     const opening = discoverForRun(io, { ...options, workspace: folder }).then(openWorkspace);
@@ -115,7 +120,8 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
       : undefined;
   const openApprovals = (person: string, tenant?: string) => {
     const own =
-      everywhere.openApprovals?.({ person, tenant }) ?? createApprovalStore(getPersonFolder(everywhere.home, person));
+      everywhere.openApprovals?.({ person, tenant }) ??
+      createApprovalStore(getPersonFolder(everywhere.home, person, tenant));
     return options.yes ? preapproveWorkspaceChanges(own) : own;
   };
   http = await serveHttp(

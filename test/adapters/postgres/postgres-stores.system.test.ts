@@ -13,7 +13,8 @@ import {
   createPostgresStatisticsStore,
 } from "../../../src/adapters/postgres/postgres-stores.ts";
 import { createPostgresVault } from "../../../src/adapters/postgres/postgres-vault.ts";
-import type { CapabilityProvider } from "../../../src/host/capability-contract.ts";
+import { type Caller, describePersonKey } from "../../../src/host/approval.ts";
+import type { CapabilityProvider, ProviderAuth } from "../../../src/host/capability-contract.ts";
 import type { RunEvent } from "../../../src/host/events.ts";
 import type { RunEnd } from "../../../src/store/journal.ts";
 import { createRunStore } from "../../../src/store/runs.ts";
@@ -25,7 +26,6 @@ import { brokerScene, memoryNotes } from "../../support/broker.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { startPostgresProxy } from "../../support/postgres-proxy.ts";
-
 import { waitFor } from "../../support/wait-for.ts";
 
 describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
@@ -167,6 +167,10 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     await database.query(`update skillet.credentials set box = '{"token":"of-eve"}'`);
     await expect(there?.get("mail", { user: "" })).rejects.toMatchObject({ code: "engine-sealed" });
     await there?.put("flow", { verifier: "v" }, 60);
+    await expect(other?.take("flow")).rejects.toMatchObject({ code: "engine-sealed" });
+    const takes = await Promise.all([here?.take("flow"), there?.take("flow")]);
+    expect(takes.filter(Boolean)).toEqual([{ verifier: "v" }]);
+    await there?.put("flow", { verifier: "v" }, 60);
     await database.query("update skillet.pending set box = '{}'");
     await expect(there?.peek("flow")).rejects.toMatchObject({ code: "engine-sealed" });
     await database.query("update skillet.vault_key set box = 'skillet'");
@@ -200,6 +204,41 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     const replies = await Promise.all(scenes.map((scene) => scene.invoke("list")));
     expect(replies.map(({ ok }) => ok)).toEqual([true, true, true, true]);
     expect(used.sort()).toEqual(["new", "new", "new", "old"]);
+    await engine.close();
+  });
+
+  it("[E-23] has separate credentials and sign-ins for the same user id of two tenants, and those from before tenants", async () => {
+    const engine = await openEngine();
+    const { provider, asked } = memoryNotes();
+    const vault = createPostgresVault(await engine.open(SEAL_KEY));
+    const auth: ProviderAuth = {
+      begin: async () => ({ kind: "paste", message: "Paste it." }),
+      complete: async ({ callback }) => ({ account: callback?.text ?? "", secret: { token: callback?.text ?? "" } }),
+    };
+    const ada = { userId: "ada", chatType: "private" } as const;
+    const callers: Caller[] = [{ ...ada, tenant: "red" }, { ...ada, tenant: "blue" }, ada];
+    await vault.set("notes", "ada", { account: "before", secret: { token: "before" } });
+    for (const caller of callers) {
+      const scene = await brokerScene({ providers: [{ ...provider, auth }], vault, run: { caller } });
+      const name = caller.tenant ?? "before";
+      if (caller.tenant !== undefined) {
+        const begun = await scene.send("auth.begin", { capability: "notes.notes" });
+        const flow = begun.ok ? begun.result["flow"] : undefined;
+        // The same id of another tenant cannot complete it.
+        const other = await brokerScene({
+          ...{ providers: [{ ...provider, auth }], vault },
+          run: { caller: { ...caller, tenant: "green" } },
+        });
+        expect(await other.send("auth.complete", { flow, callback: name })).toMatchObject({ ok: false });
+        const completed = await scene.send("auth.complete", { flow, callback: name });
+        expect(completed).toMatchObject({ ok: true });
+      }
+      expect(await scene.invoke("list")).toMatchObject({ ok: true });
+      expect(asked.at(-1)?.credential?.account).toBe(name);
+    }
+    expect((await vault.list()).map(({ user }) => describePersonKey(user)).sort()).toEqual([
+      ...["ada", "ada of blue", "ada of red"],
+    ]);
     await engine.close();
   });
 
