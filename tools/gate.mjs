@@ -174,7 +174,10 @@ let isBuilt = false;
 // Downloads wait for the network: they begin while the first tiers run.
 const installing = installTestPackages(tiers);
 let preparing = isFresh() ? prepare(tiers) : undefined;
-for (const { name, command, tests } of STEPS.filter((step) => step.tiers.some((tier) => tiers.includes(tier)))) {
+// Filters choose tests: of the other steps, only the build is needed for them.
+const isWanted = ({ name, tests }) => filters.length === 0 || tests !== undefined || name === "build";
+const steps = STEPS.filter((step) => step.tiers.some((tier) => tiers.includes(tier)) && isWanted(step));
+for (const { name, command, tests } of steps) {
   if (name.startsWith("types of") && (await installing).some(({ npm }) => npm !== undefined)) count.failed++;
   // It needs the build.
   if (tests !== undefined && tests !== "fast") {
