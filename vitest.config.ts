@@ -33,7 +33,8 @@ const SLOW_FILES = [
   ...["cli/eval-tasks", "agent/given-packages", "adapters/revocation", "adapters/team-revocation.process"],
   ...["adapters/stdio", "cli/dialogue", "scan/cost", "bad-input/toolsets.process", "agent/mcp", "bad-input/mcp"],
   ...["bad-input/own-files", "agent/tools-files.process", "agent/workspace/persistence"],
-  ...["sandbox/libraries/fetch-proxy", "adapters/postgres/workers.system", "adapters/studio-browser.system"],
+  ...["adapters/postgres/lost-workers.system", "adapters/postgres/returned-runs.system"],
+  ...["adapters/studio-browser.system", "adapters/postgres/workers.system", "sandbox/libraries/fetch-proxy"],
   ...["sandbox/packages/packages", "adapters/postgres/runs-in-postgres.system", "sandbox/bubblewrap", "e2e/example"],
   ...["sandbox/cgroup-v2", "e2e/journey", "e2e/embedding"],
 ].map((name) => join(import.meta.dirname, "test", `${name}.test.ts`));

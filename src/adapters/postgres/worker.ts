@@ -237,7 +237,9 @@ function createPresence(database: Database, lock: HeldLock, { name, leaseSeconds
         const count = isLocked ? 0 : isSame ? (before?.count ?? 0) + 1 : 1;
         looks.set(id, { seenAt: String(seenAt), count });
         const isOver =
-          (isOld === true && sinceMs > leaseSeconds * 1000) || (count > SAME_LOOKS && sinceMs > MAX_GAP_BEATS * beatMs);
+          sinceMs > RETURN_MS &&
+          ((isOld === true && sinceMs > leaseSeconds * 1000) ||
+            (count > SAME_LOOKS && sinceMs > MAX_GAP_BEATS * beatMs));
         if (isOver) lost.push({ worker: id, seenAt: String(seenAt) });
       }
       for (const id of looks.keys()) if (!seen.has(id)) looks.delete(id);
@@ -252,6 +254,8 @@ function createPresence(database: Database, lock: HeldLock, { name, leaseSeconds
 
 /** The beats without an answer after which this process was away itself. */
 const MAX_GAP_BEATS = 5;
+/** After an outage, each worker gets at least this time to return: it pauses between its attempts to connect, also under a short lease. */
+const RETURN_MS = 2000;
 /** The looks in a row at a worker without lock and without a new sign of life. A worker that lives gives one with each look. */
 const SAME_LOOKS = 2;
 
