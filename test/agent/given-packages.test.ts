@@ -210,7 +210,7 @@ describe("Python packages that a user adds to a skill", { timeout: 60_000 }, () 
       `${elsewhere.url}/files/words-2.1-py3-none-any.whl`,
     ];
     try {
-      for (const [at, url] of sampleRows(urls, 2).entries()) {
+      for (const [at, url] of sampleRows(urls, 1).entries()) {
         index.serve(WORDS, GREETING, { name: `leads${at}`, version: "1.0", files: {}, requires: [`evil @ ${url}`] });
         const found = await scene(`[skills.x]\npython = ["leads${at}"]\n`, { "scripts/s.py": "" });
         const [refusal] = (await run(found, "s.py")).refusals;
@@ -302,14 +302,15 @@ describe("npm packages that a user adds to a skill", { timeout: 60_000 }, () => 
     const [name = ""] = readdirSync(join(found.packages, "locks"));
     const file = join(found.packages, "locks", name);
     const lock = readFileSync(file, "utf8");
-    for (const [from, to] of [
+    const edits = [
       ["node_modules/lines", "node_modules/../../x"],
       ["node_modules/lines", "/etc"],
       ["lines-1.2.0.tgz", "../lines-1.2.0.tgz"],
       ["sha512-", "sha1-"],
       ['"name": "lines"', '"name": "--prefix=/"'],
       ['"version": "1.2.0"', '"version": "1.2.0 --registry=http://x"'],
-    ] as const) {
+    ] as const;
+    for (const [from, to] of sampleRows(edits, 3)) {
       expect(lock).toContain(from);
       writeFileSync(file, lock.replace(from, to));
       expect((await run(found, "go.mjs")).refusals, to).toMatchObject([{ code: "library-lock" }]);

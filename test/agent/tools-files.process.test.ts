@@ -2,6 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileS
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { enclosed } from "../support/enclosed.ts";
+import { sampleRows } from "../support/sample-steps.ts";
 
 describe("read_file", () => {
   it("returns the text of a file from a given line, and how to continue", async () => {
@@ -38,20 +39,27 @@ describe("read_file", () => {
     expect((await call("read_file", { path: "wide.txt", offset: 2 })).text).toContain("\nend\n");
   });
 
-  it.each(["a b.txt", 'it\'s "quoted".txt', "-rf", "a\nb.txt", "$(id).txt", "*.txt", "ends with newline\n", "é😀.txt"])(
-    "reads and writes a file called %j",
-    async (name) => {
-      const { call, found } = await enclosed();
-      expect(await call("write_file", { path: name, content: "held" })).toMatchObject({ isError: false });
-      expect(readFileSync(join(found.workspace, name), "utf8")).toBe("held");
-      expect((await call("read_file", { path: name })).text).toContain("\nheld\n");
-      expect(await call("edit_file", { path: name, old: "held", new: "kept" })).toMatchObject({ isError: false });
-      expect(readFileSync(join(found.workspace, name), "utf8")).toBe("kept");
-      const listed = (await call("list_files", {})).text;
-      expect(listed).toContain(name.includes("\n") ? JSON.stringify(name) : name);
-      expect((await call("grep", { pattern: "kep" })).text).toContain("1:kept");
-    },
-  );
+  const names = [
+    "a b.txt",
+    'it\'s "quoted".txt',
+    "-rf",
+    "a\nb.txt",
+    "$(id).txt",
+    "*.txt",
+    "ends with newline\n",
+    "é😀.txt",
+  ];
+  it.each(sampleRows(names, 4))("reads and writes a file called %j", async (name) => {
+    const { call, found } = await enclosed();
+    expect(await call("write_file", { path: name, content: "held" })).toMatchObject({ isError: false });
+    expect(readFileSync(join(found.workspace, name), "utf8")).toBe("held");
+    expect((await call("read_file", { path: name })).text).toContain("\nheld\n");
+    expect(await call("edit_file", { path: name, old: "held", new: "kept" })).toMatchObject({ isError: false });
+    expect(readFileSync(join(found.workspace, name), "utf8")).toBe("kept");
+    const listed = (await call("list_files", {})).text;
+    expect(listed).toContain(name.includes("\n") ? JSON.stringify(name) : name);
+    expect((await call("grep", { pattern: "kep" })).text).toContain("1:kept");
+  });
 
   it("[Q-09] reads nothing outside the workspace and the skill's folder", async () => {
     const { call, found } = await enclosed({ files: { "sub/a.txt": "in" } });

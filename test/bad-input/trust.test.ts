@@ -21,6 +21,7 @@ import { type Ran, skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
+import { IS_LONG } from "../support/sample-steps.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const GOOD = "#!/bin/sh\necho good\n";
@@ -151,9 +152,9 @@ for (let turn = 0; ; turn++) {
 }`;
     const child = spawn(process.execPath, ["-e", swap, script, GOOD, EVIL], { stdio: "ignore" });
     onTestFinished(() => void child.kill("SIGKILL"));
-    // The steps before a run starts, 2,000 times: checked, then stored. Then some of them for real.
+    // The steps before a run starts, checked, then stored. Then some of them for real.
     let passed = 0;
-    for (let turn = 0; turn < 2000; turn++) {
+    for (let turn = 0; turn < (IS_LONG ? 2000 : 500); turn++) {
       try {
         const copy = await copySkill(found.skill("x"));
         if (found.trust.findChanges(found.skill("x"), copy).length > 0) continue;
@@ -165,7 +166,7 @@ for (let turn = 0; ; turn++) {
     }
     expect(passed).toBeGreaterThan(0);
     const said = new Set<string>();
-    for (let turn = 0; turn < 100; turn++) {
+    for (let turn = 0; turn < (IS_LONG ? 100 : 25); turn++) {
       said.add((await run(await found.again())).stdout);
     }
     expect([...said].filter((text) => text !== "" && text !== "good\n")).toEqual([]);
@@ -339,7 +340,7 @@ describe("trust", () => {
 
   it("[Q-04] is neither lost nor restored after a revocation by concurrent writers", async () => {
     const folder = temporaryFolder({ "home/readme": "" });
-    const count = 8;
+    const count = IS_LONG ? 8 : 4;
     const work = `
 const { createTrustStore } = await import(${JSON.stringify(moduleOf("store/trust"))});
 const [home, number] = process.argv.slice(1);

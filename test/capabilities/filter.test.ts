@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { collectCredentialSecrets, filterCredentials } from "../../src/capabilities/credential-filter.ts";
+import { sampleRows } from "../support/sample-steps.ts";
 import { expectLinearSteps, runOften } from "../support/steps.ts";
 
 const NONE = new Map<string, string>();
@@ -153,7 +154,7 @@ describe("the credential filter", () => {
   ];
   const repeated = (unit: string, length: number) => unit.repeat(Math.ceil(length / unit.length)).slice(0, length);
 
-  it.each(UNITS)("handles a megabyte of %j", (unit) => {
+  it.each(sampleRows(UNITS, 4))("handles a megabyte of %j", (unit) => {
     const text = repeated(unit, 1_000_000);
     runOften(5, () => filterCredentials(text, new Map([["t", drawn]])));
   });
@@ -163,7 +164,7 @@ describe("the credential filter", () => {
       ["src/capabilities/credential-filter.ts"],
       ({ filterCredentials }: typeof import("../../src/capabilities/credential-filter.ts"), text: string) =>
         filterCredentials(text, new Map([["t", "0123456789abcdef0123456789abcdef"]])),
-      UNITS.map((unit) => [unit, [16_000, 32_000, 64_000].map((length) => repeated(unit, length))]),
+      UNITS.map((unit) => [unit, [8000, 16_000, 32_000].map((length) => repeated(unit, length))]),
     );
   });
 

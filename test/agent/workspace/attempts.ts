@@ -1,6 +1,6 @@
 /**
  * Attempts to leave something in a workspace that other programs obey. Each is a script of a skill, run by `skillet script` in a workspace that
- * it may write to. `node attempts.ts {}` makes them all, and prints each outcome as JSON: for a process of another user.
+ * it may write to. `node attempts.ts '{ "titles": […] }'` makes these, and prints each outcome as JSON: for a process of another user.
  */
 
 import { execFileSync } from "node:child_process";
@@ -507,15 +507,17 @@ function isObeyed(project: string): boolean {
     });
 }
 
-/** Makes all attempts, in another process. */
-export async function makeAllAttempts(starting: Starting): Promise<Record<string, Came>> {
-  const { signal: _, ...came } = await ownProcess<{ signal: string | null }>(import.meta.filename, {}, starting);
+/** Makes these attempts, in another process. Returns the outcomes, by title. */
+export async function makeAttempts(attempts: readonly Attempt[], starting: Starting): Promise<Record<string, Came>> {
+  const orders = { titles: attempts.map(({ title }) => title) };
+  const { signal: _, ...came } = await ownProcess<{ signal: string | null }>(import.meta.filename, orders, starting);
   return came as unknown as Record<string, Came>;
 }
 
 if (process.argv[1] === import.meta.filename && process.argv[2] !== undefined) {
   const came: Record<string, Came | { error: string }> = {};
-  for (const attempt of ATTEMPTS) {
+  const { titles } = JSON.parse(process.argv[2]) as { titles: string[] };
+  for (const attempt of ATTEMPTS.filter(({ title }) => titles.includes(title))) {
     came[attempt.title] = await makeAttempt(attempt).catch((error: Error) => ({ error: error.stack ?? error.message }));
   }
   process.stdout.write(JSON.stringify(came));
