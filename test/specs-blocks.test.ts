@@ -218,7 +218,7 @@ describe("the blocks of the document on sections of a prompt", () => {
     );
   });
 
-  it("story 6: parameters and a predicate determine the active skills", () => {
+  it("[N-17, N-22] story 6: parameters and a predicate determine the active skills", () => {
     const root = temporaryFolder({ "security/SKILL.md": skillText("security") });
     let isOn = false;
     const of = (language: string) =>

@@ -78,7 +78,7 @@ function expectComplete(
 }
 
 describe.each(ERAS)("the list of 60 skills for a client of %s", (era) => {
-  it.each(CLIENTS)("contains every name for %s, and all cues that fit", async (announces, room) => {
+  it.each(CLIENTS)("[A-02, A-03] contains every name for %s, and all cues that fit", async (announces, room) => {
     const { client } = await connectTo(servingOf(await discoverIn(FILES), NO_BUNDLED), { era, name: announces });
     const whole = await seenBy(client, { ...room, instructions: 1e6, toolDescription: 1e6 });
     if (room.instructions > 0) expect(whole.instructions.length).toBeLessThanOrEqual(room.instructions);
@@ -91,7 +91,7 @@ describe.each(ERAS)("the list of 60 skills for a client of %s", (era) => {
   });
 
   it.each(CLIENTS)(
-    "is complete in list_skills for %s, as far as a result reaches its model",
+    "[A-02, A-03] is complete in list_skills for %s, as far as a result reaches its model",
     async (announces, room) => {
       const files = Object.fromEntries(
         SKILLS.map((skill) => [`home/.skillet/skills/${skill.name}/SKILL.md`, fileOf(long(skill))]),

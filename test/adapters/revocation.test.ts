@@ -208,7 +208,7 @@ describe.each(sampleRows(OLDER_DOORS, 1))("a running server, over %s", { timeout
     expect(await listed(await server.connect())).not.toContain("farther");
   });
 
-  it("asks a provider only for capabilities that are granted at the time", async () => {
+  it("[Q-19, S-23] asks a provider only for capabilities that are granted at the time", async () => {
     const skill = { more: "capabilities: [desk.tickets]\nallowed_tools: [desk.tickets.list]\n" };
     const place = await placeWithModel(
       { [`${OWN}/helper/SKILL.md`]: skillText("helper", skill) },

@@ -75,7 +75,7 @@ describe("a toolset that is not live", () => {
     expect(fixed.instructions).not.toContain("late");
   });
 
-  it("accepts a profile that a file must satisfy", async () => {
+  it("[P-15, P-29] accepts a profile that a file must satisfy", async () => {
     const folder = temporaryFolder({
       "named/SKILL.md": skillText("named"),
       "plain/SKILL.md": "---\ndescription: A.\n---\nDo.\n",

@@ -14,7 +14,7 @@ const blocks = (of: string) =>
     language === of && !marks.includes("alone") ? code : [],
   );
 
-it("the page about prompts: its code runs, and a model sees what the page prints", async () => {
+it("[N-26, N-27] the page about prompts: its code runs, and a model sees what the page prints", async () => {
   const { url, requests } = await modelServer("openai", [
     () => [{ tool: "open_sections", input: { keys: ["skills.linting"] } }],
     () => [{ tool: "lint_code", input: { paths: ["a.py"] } }],

@@ -40,7 +40,7 @@ describe("commands in instructions", () => {
     expect(text).toContain("Now: made-two\n\nblock");
   });
 
-  it("never run for an untrusted skill", async () => {
+  it("[X-06, Q-04] never run for an untrusted skill", async () => {
     const { found } = await useScene({
       skills: {},
       workspace: { "skills/w/SKILL.md": "---\nname: w\ndescription: Does w.\n---\n\nNow: !`echo made`\n" },

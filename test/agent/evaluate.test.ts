@@ -80,7 +80,7 @@ const OPENING: readonly Turn[] = [
 
 describe("evaluating a prompt", () => {
   it.each(["openai", "anthropic"] as const)(
-    "opens a skill, calls its tool and answers over the protocol of %s",
+    "[N-14, N-15, N-27] opens a skill, calls its tool and answers over the protocol of %s",
     async (protocol) => {
       const { result, requests } = await evaluate(promptWith(linting), OPENING, { protocol, sessionId: "s1" });
       expect(result).toMatchObject({
@@ -195,7 +195,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(requests[2]?.results[1]?.content).toContain("ran");
   });
 
-  it("opens a section without approval, and requests approval for what a tool returned", async () => {
+  it("[N-14, Q-07] opens a section without approval, and requests approval for what a tool returned", async () => {
     const paths: string[][] = [];
     const check = Tool.define("check", {
       description: "d",
@@ -227,7 +227,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(requests[2]?.results[1]?.content).toContain('Did you mean "skills.linting"?');
   });
 
-  it("tells a model that opens a section twice, in one answer or later, that it is open", async () => {
+  it("[N-14, N-15] tells a model that opens a section twice, in one answer or later, that it is open", async () => {
     const open = { tool: "open_sections", input: { keys: ["skills.linting"] } };
     const { requests, events } = await evaluate(promptWith(linting), [() => [open, open], () => [open], () => "Done."]);
     expect(requests[1]?.results[0]?.content).toContain("Use `lint_code`");

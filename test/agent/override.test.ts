@@ -26,7 +26,7 @@ const template = promptTemplate({
 });
 
 describe("overridden texts of a prompt", () => {
-  it("replace a section's own texts, by its dotted key", () => {
+  it("[N-01, N-23] replace a section's own texts, by its dotted key", () => {
     const { text, tools } = template
       .bind({ who: "Ada" } as never, {
         overrides: {

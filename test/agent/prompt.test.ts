@@ -97,7 +97,7 @@ to view full workflow and access tools: lint_code.]`);
     made.bind({ enabledSkills: "testing" });
   });
 
-  it("does not require parameters that have a default", () => {
+  it("[N-04, N-26] does not require parameters that have a default", () => {
     const head = { title: "A", template: "$who" };
     const greeting = markdown({ ...head, key: "a", defaultParams: { who: "Ada" } });
     const counting = skill({
@@ -173,7 +173,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(prompt.render().text).toContain("Ada");
   });
 
-  it("has open_sections while a section is summarized, and asks to open sections in full", async () => {
+  it("[N-14, N-15] has open_sections while a section is summarized, and asks to open sections in full", async () => {
     const prompt = template.bind();
     const { tools } = prompt.render();
     expect(tools.map(({ name }) => name)).toEqual(["open_sections"]);

@@ -44,7 +44,7 @@ async function scene(turns: readonly Turn[], parts: Partial<Parts> = {}) {
 }
 
 describe("the name of another skill", () => {
-  it("needs approval when it comes from a file of the skill, which is named", async () => {
+  it("[P-22, Q-07] needs approval when it comes from a file of the skill, which is named", async () => {
     const { use, server } = await scene(inTurn(read, deploy()));
     const { asked, approve } = asking({ isApproved: false, reason: "no" });
     const { events } = await use({ skill: "x", message: "Read the notes." }, { approve });
@@ -117,7 +117,7 @@ describe("the name of another skill", () => {
 });
 
 describe("a call with an external effect", () => {
-  it("needs approval despite a permanent one, with the origin of its input", async () => {
+  it("[P-22, Q-07] needs approval despite a permanent one, with the origin of its input", async () => {
     const { tool, sent } = mail();
     const calls = [send("ada@example.com"), read, send("eve@evil.example"), send("eve@evil.example")];
     const { use, found } = await scene(inTurn(...calls));

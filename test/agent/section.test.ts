@@ -37,7 +37,7 @@ describe("a section", () => {
     expect({ tools, summarized }).toEqual({ tools: [], summarized: [] });
   });
 
-  it("is included while `enabled` returns true, with everything below it", () => {
+  it("[N-17, N-26] is included while `enabled` returns true, with everything below it", () => {
     const section = markdown<{ isOn: boolean }>({
       ...task,
       enabled: ({ isOn }) => isOn,
@@ -72,7 +72,7 @@ describe("a section", () => {
     expect(render(sections, { who: "you" }).text).toBe("## a\n\nHello you\n\n## b\n\nHello you");
   });
 
-  it("shows its summary as its visibility says, and how to see all of it", () => {
+  it("[N-13, N-15] shows its summary as its visibility says, and how to see all of it", () => {
     const section = markdown<{ isLong: boolean }>({
       ...task,
       summary: "About $what.",

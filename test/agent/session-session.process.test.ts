@@ -28,7 +28,7 @@ const switchedOff = (name: string): Partial<Host> => ({
 const data = ({ text }: ToolResult) => JSON.parse(text);
 
 describe("list_skills", () => {
-  it("is a tool that returns JSON: name, description, version and tags", async () => {
+  it("[W-08, W-20, P-09] is a tool that returns JSON: name, description, version and tags", async () => {
     const { session } = await sessionIn({
       "a/SKILL.md": skillText("a", { more: "metadata:\n  version: 1.2.0\n  tags: [x, y]\nwhen_to_use: Now.\n" }),
       "b/SKILL.md": skillText("b"),
@@ -276,7 +276,7 @@ describe("read_skill_resource", () => {
     "ref",
     "%2e%2e/secret.txt",
     "a\0b",
-  ])("refuses %j", async (resource) => {
+  ])("[P-11, Q-09] refuses %j", async (resource) => {
     const { text, isError, code } = await read({ skill: "a", resource });
     expect({ isError, code }).toEqual({ isError: true, code: "resource-unlisted" });
     expect(text).not.toContain("secret\n");

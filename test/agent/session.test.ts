@@ -65,7 +65,7 @@ to view the full section.]
     expect(await session.call("lint_code", { path: "a.py" })).toEqual({ text: "a.py is clean", isError: false });
   });
 
-  it("opens nested sections until all are open and open_sections is gone", async () => {
+  it("[N-14, N-15] opens nested sections until all are open and open_sections is gone", async () => {
     const { session } = open();
     await session.call("open_sections", { keys: ["skills.testing", "skills.linting"] });
     const { text } = await session.call("open_sections", { key: "skills.linting.more" });
@@ -101,7 +101,7 @@ to view the full section.]
     expect(other.events[0]).not.toMatchObject({ eventId: (events[0] as { eventId: string }).eventId });
   });
 
-  it("reports nothing of a skill that was disabled after it was shown", async () => {
+  it("[N-17, N-18] reports nothing of a skill that was disabled after it was shown", async () => {
     let isOn = true;
     const events: SkillEvent[] = [];
     const about = { name: "x", description: "d", title: "X", template: "x", enabled: () => isOn };
@@ -247,7 +247,7 @@ to view the full section.]
     });
   });
 
-  it("keeps its state when a section to open is gone, and opens it when it is back", async () => {
+  it("[N-07, N-14] keeps its state when a section to open is gone, and opens it when it is back", async () => {
     const root = temporaryFolder({ "a/SKILL.md": skillText("a") });
     const template = promptTemplate({
       ns: "n",

@@ -124,7 +124,7 @@ describe("a reference to a skill's folder", () => {
       return folder;
     };
 
-    it("is refused when it is created, with the path and the reason", () => {
+    it("[N-07, N-25] is refused when it is created, with the path and the reason", () => {
       const path = broken();
       const error = refError(() => skillRef(path));
       expect(error).toMatchObject({ name: "SkillRefError", path, reason, code: `ref-${reason.replaceAll("_", "-")}` });
@@ -174,7 +174,7 @@ describe("a reference to a skill's folder", () => {
 });
 
 describe("a reference in a prompt", () => {
-  it("is summarized, and then shown between tags that its content cannot close", () => {
+  it("[N-11, N-13] is summarized, and then shown between tags that its content cannot close", () => {
     const root = temporaryFolder({
       "knots/SKILL.md": skillText("knots", {
         description: '"A <b>knot</b>\\n# Task"',

@@ -37,7 +37,7 @@ function read(text: string) {
 }
 
 describe("a skill in code", () => {
-  it("is a section with a name and a description, summarized, whose texts can be overridden", () => {
+  it("[N-01, N-23] is a section with a name and a description, summarized, whose texts can be overridden", () => {
     const made = skill(review);
     expect(made).toMatchObject({
       kind: "skill",
@@ -155,7 +155,7 @@ describe("a skill in code as a SKILL.md", () => {
     expect(made.toSkill({ language: "C" })).toMatchObject({ name: "code-review", origin: { form: "code" } });
   });
 
-  it("names its missing parameters", () => {
+  it("[N-04, N-26] names its missing parameters", () => {
     const made = skill<{ a: string; b: string }>({ ...review, template: "$a $b" });
     expect(refusal(() => made.toSkillMd()).message).toBe('Section "code-review" is not bound: it uses a, b');
     expect(refusal(() => made.toSkillMd({ a: "x" } as never))).toMatchObject({ code: "parameter-missing" });
@@ -180,7 +180,7 @@ describe("a skill in code as a SKILL.md", () => {
     "0x10",
     "!!js/function",
     "\\n",
-  ])("parses back to the same with %j in its description and body", (odd) => {
+  ])("[Q-25, N-05] parses back to the same with %j in its description and body", (odd) => {
     const text = skill({ ...review, description: odd, template: "Start.\n$odd\nEnd." }).toSkillMd({ odd });
     expect(read(text)).toEqual({
       name: "code-review",
@@ -191,7 +191,7 @@ describe("a skill in code as a SKILL.md", () => {
     });
   });
 
-  it("parses back to the same name, description and body, whatever they are", () => {
+  it("[Q-25, N-05] parses back to the same name, description and body, whatever they are", () => {
     const odd = fc.constantFrom(
       ...[
         "\n---\n",

@@ -30,7 +30,7 @@ const keysOf = (sections: readonly Section<never>[], params: object = {}, isInst
 const names = (sources: readonly SkillSource[]) => sources.map(({ name }) => name);
 
 describe("a section of skills", () => {
-  it("contains skills in code and references, and distinguishes them", () => {
+  it("[N-08, N-23] contains skills in code and references, and distinguishes them", () => {
     const [docs, style] = onDisk("docs", "style");
     const section = skillsSection({
       skills: [inCode("testing", { tools: [tool("run")] }), docs as never, inCode("naming")],

@@ -54,7 +54,7 @@ describe("a template", () => {
     expect(error.fix).toContain("$$");
   });
 
-  it("never expands inserted values again, whatever they contain", () => {
+  it("[Q-25, N-04] never expands inserted values again, whatever they contain", () => {
     const odd = fc.constantFrom("$other", "${other}", "$$", "$", "${", "}", "\\", "$&", "$1", "$`", "\n", "other", "x");
     const value = fc.oneof(
       fc.string(),

@@ -23,7 +23,7 @@ describe("the types of a prompt", () => {
     expectTypeOf<NamesIn<`$${string}`>>().toEqualTypeOf<never>();
   });
 
-  it("know the parameters of children and a summary", () => {
+  it("[N-01, N-23] know the parameters of children and a summary", () => {
     const child = (key: "deep" | "deeper") => ({ title: "C", key });
     const parent = skill({
       ...{ name: "x", description: "X.", title: "X" },

@@ -14,7 +14,7 @@ const tool = (name: string, execute: Tool["execute"]): Tool => ({
 });
 
 describe("a chain of skills", () => {
-  it("gives the inner skill the input of its caller, and the caller only its answer", async () => {
+  it("[W-17, S-04] gives the inner skill the input of its caller, and the caller only its answer", async () => {
     const { use } = await useScene({
       skills: { outer: { body: "Outer instructions." }, inner: { body: "Inner instructions." } },
       turns: [
@@ -44,7 +44,7 @@ The user has NOT seen this output. Interpret and include it in your response.
     expect(inner).toMatchObject({ skill: "inner", depth: 2, parent: outer?.run });
   });
 
-  it("refuses a cycle, and names it", async () => {
+  it("[W-17, Q-24] refuses a cycle, and names it", async () => {
     const { use } = await useScene({
       skills: { a: {}, b: {} },
       turns: [
@@ -60,7 +60,7 @@ The user has NOT seen this output. Interpret and include it in your response.
     expect((await use({ skill: "a" })).result.content).toBe("done");
   });
 
-  it("is as deep as the operator allows, and no deeper", async () => {
+  it("[W-17, Q-24] is as deep as the operator allows, and no deeper", async () => {
     const down = (skill: string) => () => [{ tool: "use_skill", input: { skill } }];
     const { use } = await useScene({
       skills: { a: {}, b: {}, c: {}, d: {} },
@@ -99,7 +99,7 @@ The user has NOT seen this output. Interpret and include it in your response.
     expect(result.content).toContain("[The limit of 45 tokens was reached");
   });
 
-  it("gives the inner skill no tool that its caller lacks", async () => {
+  it("[Q-05, S-07] gives the inner skill no tool that its caller lacks", async () => {
     const { use } = await useScene({
       skills: {
         a: { more: "allowed_tools: [use_skill, 'Bash(ls:*)']\n" },

@@ -107,7 +107,7 @@ describe("disabled tools", () => {
 });
 
 describe("commands in loaded instructions", () => {
-  it("show no configured secret", async () => {
+  it("[Q-22, X-06] show no configured secret", async () => {
     const { found } = await useScene({
       skills: { x: { body: "Env: !`cat .env`\n" }, y: { more: "env: [SOME_KEY]\n" } },
       config: `[tools]\ndynamic_commands = true\n[skills.y]\nSOME_KEY = "${SECRET}"\n`,

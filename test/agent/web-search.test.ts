@@ -62,7 +62,7 @@ describe("web_search", () => {
     expect(found?.content.match(/<\/skill_output>/g)).toHaveLength(1);
   });
 
-  it("follows no redirect, and asks no private address that a name resolves to", async () => {
+  it("[S-42, Q-29] follows no redirect, and asks no private address that a name resolves to", async () => {
     const { url, asked } = await engine();
     const content = async (address: string) => {
       const config = `[tools.web_search]\nprovider = "searxng"\nurl = "${address}"\n`;
@@ -75,7 +75,7 @@ describe("web_search", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it("accepts any answer, and shows no key that is in it", async () => {
+  it("[S-42, Q-22] accepts any answer, and shows no key that is in it", async () => {
     const { url } = await engine();
     const content = async (answer: unknown) => {
       const address = `${url}/says/${encodeURIComponent(JSON.stringify(answer))}`;
@@ -108,7 +108,7 @@ describe("web_search", () => {
     for (const problem of said) expect(stderr).toContain(`! ${problem.message}\n  ${formatFix(problem)}\n`);
   });
 
-  it("cannot be configured by a workspace", async () => {
+  it("[S-42, Q-26] cannot be configured by a workspace", async () => {
     const config = '[tools.web_search]\nprovider = "searxng"\nurl = "https://evil.example"\n';
     const { found } = await useScene({
       skills: RESEARCH,

@@ -318,7 +318,7 @@ describe("a file with a second hard link", () => {
     );
   });
 
-  it("outside is not a skill of a workspace in any form, and that is reported", async () => {
+  it("[Q-09, Q-31] outside is not a skill of a workspace in any form, and that is reported", async () => {
     const NOTES = "---\nname: x\ndescription: Private notes. Use when asked.\n---\nsecret notes\n";
     const found = await discoverIn({
       "skills/y/SKILL.md": skillText("y"),

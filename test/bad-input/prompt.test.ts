@@ -76,7 +76,7 @@ function expectHarmless(text: string, lines: number, longest = 2500): void {
 }
 
 describe("lines of a prompt", () => {
-  it.each([...FORGERIES, SECTION, HIDDEN, HOSTILE])("%j is one harmless line", (text) => {
+  it.each([...FORGERIES, SECTION, HIDDEN, HOSTILE])("[Q-06, Q-08] %j is one harmless line", (text) => {
     expectHarmless(sanitizeLine(text), 1);
     expectHarmless(sanitizeLine(text.repeat(500)), 1, 1024 * 9);
   });
@@ -113,7 +113,7 @@ describe("lines of a prompt", () => {
     for (const { name, description } of catalog.definitions()) expectHarmless(`${name}: ${description}`, 1, 11_000);
   });
 
-  it("the texts of the tools about a skill are bounded and harmless", async () => {
+  it("[Q-06, Q-08] the texts of the tools about a skill are bounded and harmless", async () => {
     const session = await hostileSession(hostileSkill(), hostileSkill("plain"));
     const asked = [
       ["list_skills", {}],
@@ -161,7 +161,7 @@ describe("tags around a skill's text", () => {
     expect(content.match(TAGS)).toEqual(["<skill_content", "</skill_content"]);
   });
 
-  it("tags are not closed by files, their names, or a name", async () => {
+  it("[Q-06, Q-08] tags are not closed by files, their names, or a name", async () => {
     const folder = temporaryFolder({
       "odd/SKILL.md": skillText("odd"),
       "odd/notes.md": HOSTILE.replaceAll("\0", ""),
@@ -188,7 +188,7 @@ describe("tags around a skill's text", () => {
     expectHarmless(content, 1);
   });
 
-  it("tags are not closed by a skill that a program passes", async () => {
+  it("[Q-06, Q-08] tags are not closed by a skill that a program passes", async () => {
     const session = await hostileSession(hostileSkill());
     const loaded = (await session.load(HOSTILE)).text;
     expect(loaded.match(TAGS)).toEqual(["<skill_content", "</skill_content", "<skill_files", "</skill_files"]);

@@ -170,7 +170,7 @@ describe("a hostile skill", () => {
     return { home, token, input, reached: () => reached };
   }
 
-  it.each(USERS)("reaches nothing on the list, run by %s", async (as) => {
+  it.each(USERS)("[Q-01, Q-02, Q-13, Q-14] reaches nothing on the list, run by %s", async (as) => {
     const { home, token, input, reached } = await bait(as);
     const options = { home, as, cwd: join(home, "project"), env: { HOST_SECRET: token } };
     expect((await start(["script", "other", "go"], options).ended).stdout).toBe(`${token}\n`);

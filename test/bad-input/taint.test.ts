@@ -93,7 +93,7 @@ const NOISE = [
 ];
 
 describe("untrusted text that was read", () => {
-  it("is found in any input with 20 of its characters in a row", () => {
+  it("[P-22, Q-07] is found in any input with 20 of its characters in a row", () => {
     const word = fc.string({ unit: "grapheme", minLength: 1, maxLength: 12 });
     const text = fc.array(word, { minLength: 12, maxLength: 60 }).map((words) => words.join(" "));
     fc.assert(

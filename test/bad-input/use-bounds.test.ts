@@ -63,7 +63,7 @@ describe("a limit", () => {
 
 describe("skills that use skills", () => {
   it.each(["x", "x@~/.skillet/skills", "X", "./x", "x ", "x@"])(
-    "cannot call an active one again by calling it %j",
+    "[W-17, Q-24] cannot call an active one again by calling it %j",
     async (name) => {
       const { use } = await useScene({
         skills: { x: {} },

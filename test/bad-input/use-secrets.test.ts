@@ -228,7 +228,7 @@ describe("values that a skill was granted", () => {
     return scene;
   };
 
-  it("go to no other copy: of the workspace, trusted or not, moved, or linked to", async () => {
+  it("[Q-03, Q-04] go to no other copy: of the workspace, trusted or not, moved, or linked to", async () => {
     const first = await discoverIn({
       "home/.skillet/skills/x/SKILL.md": skill("got"),
       "home/.skillet/config.toml": given(SECRET),

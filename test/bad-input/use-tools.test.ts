@@ -187,7 +187,7 @@ const SMUGGLED = [
 ];
 
 describe("the tool declarations of a skill", () => {
-  it("allow no other command than those of its grant", async () => {
+  it("[S-32, Q-05] allow no other command than those of its grant", async () => {
     const { use, found } = await useScene({
       skills: { g: { more: "allowed_tools: ['Bash(git log:*)']\n" } },
       turns: [

@@ -11,7 +11,7 @@ const source = (root: string, name: string, scope: SkillScope) =>
   createDirectorySource({ path: join(root, name), name, scope });
 
 describe("openCatalog", () => {
-  it("prefers the nearer scope, whatever the order of sources, and keeps shadowed skills", async () => {
+  it("[S-01, P-03] prefers the nearer scope, whatever the order of sources, and keeps shadowed skills", async () => {
     const scopes = ["bundled", "integration", "installed", "user", "workspace"] as const;
     const root = temporaryFolder(
       Object.fromEntries(

@@ -268,7 +268,7 @@ describe("the order of matches", () => {
     ]);
   });
 
-  it("gives the level exact phrase to a name of several distinctive words or a whole example, not to its words", async () => {
+  it("[T-03, T-08] gives the level exact phrase to a name of several distinctive words or a whole example, not to its words", async () => {
     const skills = { "code-review": {}, "how-to": {}, other: { examples: ["How do I review code?"] } };
     expect(await matched(skills, "the code-review we had")).toEqual(["code-review phrase: name code-review"]);
     expect(await matched(skills, "do a code review")).toEqual(["code-review weak: name code-review"]);

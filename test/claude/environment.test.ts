@@ -11,7 +11,7 @@ function homeHere() {
 }
 
 describe("the environment of an isolated process", () => {
-  it("contains only the user's variables that programs and billing need", () => {
+  it("[N-20, N-29] contains only the user's variables that programs and billing need", () => {
     const outer = { PATH: "/bin", ANTHROPIC_API_KEY: "k", AWS_SECRET_ACCESS_KEY: "s", CLAUDE_CODE_USE_BEDROCK: "1" };
     const env = createClaudeEnvironment(homeHere(), outer);
     expect(env).toMatchObject({ PATH: "/bin", ANTHROPIC_API_KEY: "k" });
@@ -19,7 +19,7 @@ describe("the environment of an isolated process", () => {
     expect(env).not.toHaveProperty("CLAUDE_CODE_USE_BEDROCK");
   });
 
-  it("points to its home, even if all of the user's variables are passed", () => {
+  it("[N-20, N-29] points to its home, even if all of the user's variables are passed", () => {
     const home = homeHere();
     const outer = {
       PATH: "/bin",

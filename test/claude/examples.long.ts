@@ -34,7 +34,7 @@ const listed = (reminders: readonly string[] = []) =>
   [...reminders.join("\n").matchAll(/^- ([a-z-]+):/gm)].map(([, name]) => name);
 
 describe("the examples with Claude", () => {
-  it("installs skills without tools, which Claude finds itself: story 1", async () => {
+  it("[N-22, N-29] installs skills without tools, which Claude finds itself: story 1", async () => {
     const { stdout, stderr, requests } = await start("05-native-skills.ts", [
       () => ({ tool: "Skill", input: { skill: "house-review" } }),
       ({ said }) => (said.some((text) => text.includes("Critical: security, loss of data.")) ? "Reviewed." : "?"),
@@ -45,7 +45,7 @@ describe("the examples with Claude", () => {
     expect(requests[0]?.prompt).toBe("## Task\n\nReview the code in this folder.");
   });
 
-  it("keeps a skill with tools in the prompt, and its tool is available once it is open: story 2", async () => {
+  it("[N-22, N-27] keeps a skill with tools in the prompt, and its tool is available once it is open: story 2", async () => {
     const file = join(temporaryFolder({ "x.txt": "one \ntwo\n" }), "x.txt");
     const { stdout, stderr, requests } = await start(
       "06-skill-with-tools.ts",
@@ -83,7 +83,7 @@ describe("the examples with Claude", () => {
     expect(requests[1]?.results[0]?.content).toContain("then compare with its sources.");
   });
 
-  it("copies skills of folders completely, and not disabled ones: story 4", async () => {
+  it("[N-22, N-10] copies skills of folders completely, and not disabled ones: story 4", async () => {
     const { stdout, stderr, requests } = await start("08-skills-on-disk.ts", [
       () => ({ tool: "Skill", input: { skill: "travel-expenses" } }),
       ({ said }) => {

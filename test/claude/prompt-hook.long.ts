@@ -54,7 +54,7 @@ async function converse(prompts: readonly string[], options: object, home = temp
 const timesIn = (body = "") => body.split(JSON.stringify(GIVEN).slice(1, -1)).length - 1;
 
 describe("a prompt hook in Claude's own process", () => {
-  it("adds the matching skill to a prompt of the SDK's query(), once per conversation", async () => {
+  it("[A-06, A-07] adds the matching skill to a prompt of the SDK's query(), once per conversation", async () => {
     const advised: Advice["kind"][] = [];
     const catalog = await catalogOf({ solana: { keywords: ["solana"], body: "Check signers." } });
     const hook = createPromptHook({ catalog, onAdvice: ({ kind }) => advised.push(kind) });

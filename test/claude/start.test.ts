@@ -28,7 +28,7 @@ async function startedWith(options: ClaudeOptions) {
 }
 
 describe("the start options of Claude", () => {
-  it("have native skills in its home, the summary of others in the prompt, and their tools on an MCP server", async () => {
+  it("[N-21, N-11] have native skills in its home, the summary of others in the prompt, and their tools on an MCP server", async () => {
     const { result, started } = await startedWith({ isolation: { parent: temporaryFolder() } });
     expect(started).toEqual([
       {

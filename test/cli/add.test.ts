@@ -44,7 +44,7 @@ describe("skillet add", () => {
     ]);
   });
 
-  it("approves instructions and code with --yes, and never values and capabilities", async () => {
+  it("[S-33, Q-04] approves instructions and code with --yes, and never values and capabilities", async () => {
     const { run } = supplyScene();
     const { folder } = makeRepository(ASKING);
     const added = await run(["add", folder, "--yes"]);

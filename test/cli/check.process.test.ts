@@ -58,7 +58,7 @@ describe("skillet check", () => {
     expect((await run("load")).code).toBe(0);
   });
 
-  it("reports whether a path is a valid skill, without loading it", async () => {
+  it("[S-28, S-29] reports whether a path is a valid skill, without loading it", async () => {
     const cwd = temporaryFolder({ "good/SKILL.md": good, "bad/SKILL.md": "---\nname: bad\n---\nx\n" });
     expect(await skillet(["skill", "validate", "good"], { cwd })).toMatchObject({ code: 0 });
     expect(await skillet(["skill", "validate", "bad"], { cwd })).toMatchObject({

@@ -56,24 +56,27 @@ describe("skillet hook", () => {
     expect(PROMPT_HOOK_CLIENTS).toEqual(Object.keys(HOOK_FORMATS));
   });
 
-  it.each(Object.keys(HOOK_FORMATS))("answers %s in its own format, once per conversation", async (client) => {
-    const textIn = TEXTS[client] ?? (() => undefined);
-    const home = temporaryFolder(SKILLS);
-    const ask = (id: string, prompt = PROMPT) =>
-      hook(client, { ...INPUTS[client]?.(id, home), prompt }, { env: { HOME: home } });
-    const { answer, stderr } = await ask("one");
-    const text = String(textIn(answer));
-    if (client === "gemini") {
-      expect(text).toContain("- solana: Audits Solana programs with a ‹signer> check.");
-      expect(text).toContain("call the load_skill tool with its name");
-      expect(text).not.toMatch(/[<&]/);
-    } else expect(text).toContain('<skill_content name="solana">\nCheck signers.\n</skill_content>');
-    expect(stderr).toBe("");
-    const neutral = client === "cursor" ? { continue: true } : {};
-    expect((await ask("one")).answer).toEqual(neutral);
-    expect(textIn((await ask("two")).answer)).toBe(text);
-    expect((await ask("three", "thanks")).answer).toEqual(neutral);
-  });
+  it.each(Object.keys(HOOK_FORMATS))(
+    "[A-06, A-07] answers %s in its own format, once per conversation",
+    async (client) => {
+      const textIn = TEXTS[client] ?? (() => undefined);
+      const home = temporaryFolder(SKILLS);
+      const ask = (id: string, prompt = PROMPT) =>
+        hook(client, { ...INPUTS[client]?.(id, home), prompt }, { env: { HOME: home } });
+      const { answer, stderr } = await ask("one");
+      const text = String(textIn(answer));
+      if (client === "gemini") {
+        expect(text).toContain("- solana: Audits Solana programs with a ‹signer> check.");
+        expect(text).toContain("call the load_skill tool with its name");
+        expect(text).not.toMatch(/[<&]/);
+      } else expect(text).toContain('<skill_content name="solana">\nCheck signers.\n</skill_content>');
+      expect(stderr).toBe("");
+      const neutral = client === "cursor" ? { continue: true } : {};
+      expect((await ask("one")).answer).toEqual(neutral);
+      expect(textIn((await ask("two")).answer)).toBe(text);
+      expect((await ask("three", "thanks")).answer).toEqual(neutral);
+    },
+  );
 
   it("[A-06] finds skills in the folder that the client works in, and gives none of it without trust", async () => {
     const cwd = temporaryFolder({ "skills/anchor/SKILL.md": skillText("anchor", { body: "Deploy." }) });
@@ -108,7 +111,7 @@ describe("skillet hook", () => {
     expect(answer.additionalContext).toContain("Check signers.\n\nARGUMENTS: my program\n");
   });
 
-  it("adds nothing to a prompt that no person wrote", async () => {
+  it("[A-06, Q-07] adds nothing to a prompt that no person wrote", async () => {
     const { answer, stderr } = await hook("claude", { prompt: PROMPT, source: "system" });
     expect([answer, stderr]).toEqual([{}, ""]);
     expect((await hook("claude", { prompt: PROMPT, source: "user" })).answer).not.toEqual({});

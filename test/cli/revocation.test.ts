@@ -90,7 +90,7 @@ describe("an active chat", { timeout: 120_000 }, () => {
     expect(await ended).toBe(0);
   });
 
-  it("asks a provider only for capabilities that are granted at the time", async () => {
+  it("[Q-19, S-23] asks a provider only for capabilities that are granted at the time", async () => {
     const use = calling("use_skill", { skill: "helper", message: "List them." });
     const list = ({ results, tools }: ModelRequest): Reply => {
       const tool = Object.keys(tools).find((name) => name.includes("tickets")) ?? "";

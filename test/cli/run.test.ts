@@ -63,7 +63,7 @@ describe("skillet run", () => {
     expect(await run(["run", "x", "--input", "@nowhere"])).toMatchObject({ code: 2, stdout: "" });
   });
 
-  it("names the TOML to add when a key is missing, with exit 3", async () => {
+  it("[S-06, S-32] names the TOML to add when a key is missing, with exit 3", async () => {
     const { run } = place({});
     const { code, stdout, stderr } = await run(["run", "research", "What is new?"]);
     expect([code, stdout]).toEqual([3, ""]);
@@ -155,7 +155,7 @@ Run: echo "Key: $TEST_API_KEY"
     });
   });
 
-  it("uses a private chat at a terminal, or the chat type of the option", async () => {
+  it("[S-16, S-36] uses a private chat at a terminal, or the chat type of the option", async () => {
     const { run } = await withModel([() => "ok"], own("x", { more: "sensitive: true\n" }));
     expect((await run(["run", "x"])).code).toBe(0);
     const group = await run(["run", "x", "--chat-type", "group"]);
@@ -263,7 +263,7 @@ describe("skillet chat", () => {
     expect(await run(["chat", "Use the test skill"])).toMatchObject({ code: 0, stdout: "It says: Hello!\n" });
   });
 
-  it("offers a model the tools of skills, and delegates a task to one", async () => {
+  it("[W-08, S-03] offers a model the tools of skills, and delegates a task to one", async () => {
     const { run } = await withModel(
       [
         ({ tools, instructions }) => {

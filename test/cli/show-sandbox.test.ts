@@ -81,7 +81,7 @@ describe("skillet show --sandbox", () => {
     ["without the workspace", '[skills.x]\nworkspace = "none"\n', "", "/skill"],
     ["with the workspace to write to", '[skills.x]\nworkspace = "read-write"\n', "", "/workspace"],
     ["with variables", '[skills.x]\nAPI_KEY = "abcdefgh"\n', "env: [API_KEY]\n", "/workspace"],
-  ])("prints exactly what a probe finds, %s", async (_, config, more, folder) => {
+  ])("[T-14, Q-01, Q-14] prints exactly what a probe finds, %s", async (_, config, more, folder) => {
     const place = scene(config, more);
     const view = await place.view();
     expect(view).toMatchObject({ isComplete: true, network: [], notices: [], folder });

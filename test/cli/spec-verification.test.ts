@@ -24,7 +24,7 @@ async function scene(turns: readonly Turn[]) {
 }
 
 describe("the verification sections of the documents", () => {
-  it("list and use a workspace skill, with the trust step that the command itself names", async () => {
+  it("[W-26, W-29] list and use a workspace skill, with the trust step that the command itself names", async () => {
     const { run } = await scene([
       () => [{ tool: "list_skills", input: {} }],
       ({ results }) => `Skills: ${results[0]?.content}`,

@@ -88,7 +88,7 @@ describe("the examples", () => {
     expect(stdout).toBe("A bowline.\n");
   });
 
-  it("use a skill as a sub-agent, and get only its answer", async () => {
+  it("[W-07, W-11] use a skill as a sub-agent, and get only its answer", async () => {
     const { stdout, stderr, requests } = await start(
       "02-use.ts",
       [
@@ -158,13 +158,16 @@ describe("the examples", () => {
   it.each([
     ["python", {}, "python-review"],
     ["typescript", { WITH_EXPENSES: "1" }, "typescript-review, travel-expenses"],
-  ])("have the skills that parameters and the environment enable, for %s: story 6", async (language, env, names) => {
-    const { stdout, stderr, requests } = await start("10-conditional-skills.ts", [() => "Types."], [language], env);
-    expect(stdout).toBe("Types.\n");
-    expect(stderr).toBe(`· skills: ${names}\n`);
-    const told = [...(requests[0]?.prompt.matchAll(/\[Skill: (\S+)\]/g) ?? [])].map(([, name]) => name);
-    expect(told.join(", ")).toBe(names);
-  });
+  ])(
+    "[N-22, N-17] have the skills that parameters and the environment enable, for %s: story 6",
+    async (language, env, names) => {
+      const { stdout, stderr, requests } = await start("10-conditional-skills.ts", [() => "Types."], [language], env);
+      expect(stdout).toBe("Types.\n");
+      expect(stderr).toBe(`· skills: ${names}\n`);
+      const told = [...(requests[0]?.prompt.matchAll(/\[Skill: (\S+)\]/g) ?? [])].map(([, name]) => name);
+      expect(told.join(", ")).toBe(names);
+    },
+  );
 
   it("[W-27] hide and refuse skills that are not for the program's chat, with an event", async () => {
     const { stdout, stderr, code, requests } = await start("11-host.ts", [], ["group"]);

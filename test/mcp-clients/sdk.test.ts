@@ -13,7 +13,7 @@ const soon = (check: () => unknown) => waitFor(check);
 describe.each(Object.keys(TRANSPORTS) as (keyof typeof TRANSPORTS)[])("the first SDK's client over %s", (name) => {
   const open = async () => openFirst(await TRANSPORTS[name](home()));
 
-  it("is notified when a loaded skill provides a tool, calls it, and is notified when it is gone", async () => {
+  it("[P-18, P-19] is notified when a loaded skill provides a tool, calls it, and is notified when it is gone", async () => {
     const { tools, call, changes } = await open();
     expect(await tools()).toEqual(expect.arrayContaining(["list_skills", "load_skill", "unload_skill"]));
     expect(await tools()).not.toContain("my-skill__my-tool");

@@ -22,7 +22,7 @@ describe("the interface for models and their programs", () => {
     expect(MATCH_LEVELS).toEqual(["explicit", "phrase", "trigger", "weak", "words"]);
   });
 
-  it("has the tools of a session and their input", async () => {
+  it("[S-11, W-08] has the tools of a session and their input", async () => {
     const { tools } = openSession(await catalogOf({}), { env: {} });
     expect(described(tools)).toMatchInlineSnapshot(`
       "list_skills: Lists the available skills: name, description, version and tags, as JSON.

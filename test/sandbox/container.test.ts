@@ -130,7 +130,7 @@ describe("the arguments of a container client (without an engine)", () => {
     stdin: "{}",
   });
 
-  it("close everything, limit the whole process tree, and name no secret", () => {
+  it("[Q-13, Q-14, Q-17] close everything, limit the whole process tree, and name no secret", () => {
     expect(createContainerArguments(given, { ...names, by: "docker" })).toEqual([
       ...["run", "--rm", "--init", "--pull", "never", "--name", "skillet-1", "--cidfile", "/run/id"],
       ...["--network", "none", "--ipc", "private", "--cgroupns", "private", "--hostname", "skill"],
@@ -173,7 +173,7 @@ describe("the arguments of a container client (without an engine)", () => {
 });
 
 describe("a run in a container (with a client of the test in place of an engine)", () => {
-  it("passes variables in a private file, and connects input, output and exit code", async () => {
+  it("[Q-01, Q-16] passes variables in a private file, and connects input, output and exit code", async () => {
     const { sandbox, calls, left } = scene();
     const script = 'cat; echo "$KEY$HOME"; echo err >&2; exit 3';
     const result = await run(
@@ -246,7 +246,7 @@ describe("a run in a container (with a client of the test in place of an engine)
     expect(calls().at(-1)?.args.slice(0, 2)).toEqual(["rm", "--force"]);
   });
 
-  it("returns the result of a run whose container could not be removed, and names the container", async () => {
+  it("[Q-15, Q-16] returns the result of a run whose container could not be removed, and names the container", async () => {
     const { sandbox, calls } = scene({ is: "stuck" });
     const result = await run(sandbox, command({ argv: ["/bin/sh", "-c", "echo done; exit 3"] }));
     expect(result).toMatchObject({ ending: "exit", exitCode: 3, stdout: "done\n" });

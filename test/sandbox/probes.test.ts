@@ -112,7 +112,7 @@ describeWithBubblewrap("the probes", () => {
     expect(runs).toBe(0);
   });
 
-  it("hold in a workspace that code may write to, and fail without a sandbox", async () => {
+  it("[Q-14, Q-27] hold in a workspace that code may write to, and fail without a sandbox", async () => {
     const { settings } = await discover({ workspace: home, env: { HOME: home }, follow: false });
     const holds = async (one: Sandbox) => (await probeWorkspace(one, settings)).map((probe) => [probe.id, probe.holds]);
     const promised = ["Q-14", "Q-14", "Q-27", "Q-27"];

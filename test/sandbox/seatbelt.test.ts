@@ -41,7 +41,7 @@ describe("a profile for sandbox-exec (without one to read it)", () => {
     expect(formatSeatbeltProfile({ mounts: [] }, PLACES)).toContain(BASE);
   });
 
-  it("lets a run write to its own folders and the workspace, and reach only the proxy", () => {
+  it("[Q-02, Q-14] lets a run write to its own folders and the workspace, and reach only the proxy", () => {
     const profile = formatSeatbeltProfile({ mounts: MOUNTS }, { ...PLACES, ...NETWORK });
     expect(profile.slice(profile.indexOf("(allow file-write*"))).toBe(WRITES_AND_NETWORK);
     expect(formatSeatbeltProfile({ mounts: MOUNTS }, PLACES)).not.toMatch(/network|socket/);
@@ -154,7 +154,7 @@ function scene() {
 }
 
 describe("a run under a profile (with a program of the test in place of macOS)", () => {
-  it("starts in the real folder, with a separate temporary home, and reports its isolation", async () => {
+  it("[Q-01, Q-13] starts in the real folder, with a separate temporary home, and reports its isolation", async () => {
     const { folder, own, sandbox, command, run } = scene();
     const { output, ...outcome } = await run();
     expect(outcome).toMatchObject({
@@ -190,7 +190,7 @@ describe("a run under a profile (with a program of the test in place of macOS)",
     expect(readdirSync(own)).toEqual([]);
   });
 
-  it("ends at its time limit, and refuses packages", async () => {
+  it("[Q-13, Q-15] ends at its time limit, and refuses packages", async () => {
     const { own, command, run } = scene();
     const limits = { ...command.limits, seconds: 0.2 };
     expect(await run({ argv: ["/bin/sh", "-c", "sleep 60 & wait"], limits })).toMatchObject({ ending: "timeout" });

@@ -119,7 +119,7 @@ describe("Tool.define", () => {
       });
     });
 
-    it("distinguishes output from errors, and an error from a missing result", async () => {
+    it("[T-12, N-27] distinguishes output from errors, and an error from a missing result", async () => {
       const parts = { output: "Found 5", message: "Linted", metadata: { issues: 5 } };
       const plain = (given: unknown) =>
         Tool.define("t", { description: "d", parameters: z.object({}), execute: () => given as string }).execute({});

@@ -25,7 +25,7 @@ async function load(path: string, options: Omit<Parameters<typeof createDirector
 }
 
 describe("directorySource", () => {
-  it("loads folders, flat Markdown and YAML, named by folder or file by default", async () => {
+  it("[W-02, W-03, W-04, W-16] loads folders, flat Markdown and YAML, named by folder or file by default", async () => {
     const folder = temporaryFolder({
       "summarize/SKILL.md": "---\ndescription: Summarize\n---\n\nDo it.\n",
       "flat.md": "---\ndescription: Flat\n---\n\nDo it.\n",

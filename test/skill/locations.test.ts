@@ -20,7 +20,7 @@ function withoutEnv({ env: _, ...rest }: DiscoverOptions): DiscoverOptions {
 }
 
 describe("the standard locations", () => {
-  it("are searched far to near, and the later one takes precedence", async () => {
+  it("[W-01, W-29, T-10, S-33, S-37] are searched far to near, and the later one takes precedence", async () => {
     const { home, workspace, find } = place();
     const expected = [
       [join(home, ".skillet/installed"), "installed"],

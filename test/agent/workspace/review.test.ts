@@ -171,7 +171,7 @@ describe("held changes", () => {
     expect(heldIn(found)).toEqual([id]);
   });
 
-  it("are applied only as they were shown: later writes to them are refused", async () => {
+  it("[Q-27, Q-28] are applied only as they were shown: later writes to them are refused", async () => {
     const found = await scene(EDIT, { "CLAUDE.md": "one\n" });
     await skillet(["script", "x", "go.sh"], commandIn(found));
     const [id = ""] = heldIn(found);

@@ -12,7 +12,7 @@ import { waitFor } from "../../support/wait-for.ts";
 const WRITABLE = '[sandbox]\nworkspace = "read-write"\n';
 
 describeWithBubblewrap("a command that starts in a workspace", () => {
-  it("is alone between the walk of the workspace and its mounts", async () => {
+  it("[Q-14, Q-27] is alone between the walk of the workspace and its mounts", async () => {
     const { found } = await enclosed({ config: WRITABLE });
     const sandbox = await resolveSandbox(found);
     const order: string[] = [];
@@ -33,7 +33,7 @@ describeWithBubblewrap("a command that starts in a workspace", () => {
     expect(order).toEqual(Array(5).fill(["walked", "mounted"]).flat());
   });
 
-  it("starts although another one was killed while it started", async () => {
+  it("[Q-14, Q-27] starts although another one was killed while it started", async () => {
     const { found, enclosure } = await enclosed({ config: WRITABLE });
     const folder = join(found.home ?? "", "held/starting");
     await enclosure.run(["/bin/true"]);
