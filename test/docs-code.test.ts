@@ -34,6 +34,35 @@ describe("the code of the pages", () => {
     expect(typeErrors(modules)).toEqual([]);
   });
 
+  it("names members and functions of the library that exist", () => {
+    const text = textOf("docs/embedding.md");
+    const used = Object.entries(TABLES).flatMap(([head, type]) => {
+      const [, table = ""] = text.split(`\n| ${head} |`);
+      const cells = table.split("\n\n")[0]?.matchAll(/^\| (`.*?) \| /gm) ?? [];
+      const names = [...cells].flatMap(([, cell = ""]) => [...cell.matchAll(/`(\w+)/g)].map(([, name]) => name));
+      expect(names.length, head).toBeGreaterThan(5);
+      return names.map((name) => `declare const ${type}_${name}: ${type}["${name}"];`);
+    });
+    const called = [
+      ...new Set([...text.matchAll(/`(?:await |session\.|found\.)?([a-z]\w+)\(/g)].map(([, name]) => name)),
+    ];
+    expect(called.length).toBeGreaterThan(30);
+    const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+    const entries = Object.keys(exports).filter((entry) => exports[entry].types && entry !== "./claude");
+    const keys = entries.map((entry) => `keyof typeof import("skillet${entry.slice(1)}")`);
+    const types = ["Catalog", "DiscoverOptions", "DiscoverResult", "HostOptions", "Session", "Skill"];
+    const members = [...types, "Sandbox", "Model", "Tool"].map((type) => `keyof ${type}`);
+    const written = ["instructions", "expireLease", "edit"].map((name) => `"${name}"`); // of objects that a program writes
+
+    const code = [
+      `import type { ${types.join(", ")}, Model, Tool } from "skillet";`,
+      'import type { Sandbox } from "skillet/sandbox";',
+      ...used,
+      `export const called: (${[...keys, ...members, ...written].join(" | ")})[] = ${JSON.stringify(called)};`,
+    ];
+    expect(typeErrors({ "names.ts": code.join("\n") })).toEqual([]);
+  });
+
   it("uses existing exports in the programs of other frameworks, which are not installed here", () => {
     const folder = join(ROOT, "test/embed/frameworks");
     const programs = readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")] as const);
@@ -85,6 +114,14 @@ describe("the code of the pages", () => {
     expect(wrong).toEqual([]);
   });
 });
+
+/** The tables of docs/embedding.md whose first column has members of a type, by their heads. */
+const TABLES = {
+  "option |": "DiscoverOptions",
+  "of a catalog | what it gives": "Catalog",
+  "of a session | what it gives": "Session",
+  "member | what it is | left out": "HostOptions",
+};
 
 /** A step of a workflow and a list of hooks, which are YAML too. */
 const OF_CI = /^(?:on|jobs|steps|repos):|^\s*- (?:uses|run|name):/m;

@@ -46,7 +46,7 @@ export interface Catalog {
   names(): string[];
   /** Returns all copies of a name, the winner first. */
   copies(name: string): readonly Skill[];
-  /** Returns the skills that are not denied: `catalog.available((skill) => denials(skill, host))`. */
+  /** Returns the skills that are not denied: `catalog.available((skill) => findDenials(skill, host))`. */
   available(isDenied?: IsDenied): readonly Skill[];
   definitions(isDenied?: IsDenied): SkillDescriptor[];
   /** Returns why a discovered skill was excluded, if it was. */
