@@ -31,6 +31,22 @@ describe("skillet scan", () => {
     expect(stdout.trimEnd()).toMatch(/advisory.*An empty result proves nothing\.$/);
   });
 
+  it("scans a broken skill once, whatever is wrong with it, and does not advise permissions for a large file", async () => {
+    const broken = '---\nname: "a\\u001b b"\ndescription: "c\\u001b d"\n---\nDo it.\n';
+    const folder = temporaryFolder({ "skills/a b/SKILL.md": broken, "skills/large/SKILL.md": skillText("large") });
+    writeFiles(folder, { "skills/large/data.bin": "x".repeat(9 * 1024 * 1024) });
+    const { stdout } = await skillet(["scan", "--json"], { cwd: folder });
+    const { skills, problems } = JSON.parse(stdout);
+    expect(skills.map(({ location }: { location: string }) => location)).toEqual([
+      join(folder, "skills/a b"),
+      join(folder, "skills/large"),
+    ]);
+    expect(problems.length).toBeGreaterThan(2);
+    expect(problems).toContainEqual(
+      expect.objectContaining({ code: "unreadable", fix: "review it yourself, or remove it" }),
+    );
+  });
+
   it("exits 0 without severe findings, and omits those below the requested severity", async () => {
     const folder = cwd();
     expect(await skillet(["scan", "good"], { cwd: folder })).toMatchObject({ code: 0 });

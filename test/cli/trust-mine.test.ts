@@ -47,6 +47,17 @@ async function ownScene(files: Record<string, string> = {}) {
 const RAN = { code: 0, stdout: expect.stringContaining("one\n") };
 
 describe("a folder with the user's own skills", () => {
+  it("leave no skill behind where the trust in it cannot be stored, so that the next try succeeds", async () => {
+    const [cwd, home] = [temporaryFolder(), temporaryFolder({ ".skillet": "a file" })];
+    expect(await skillet(["new", "notes"], { cwd, env: { HOME: home } })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("unwritable"),
+    });
+    expect(readdirSync(join(cwd, "skills"))).toEqual([]);
+    rmSync(join(home, ".skillet"));
+    expect(await skillet(["new", "notes"], { cwd, env: { HOME: home } })).toMatchObject({ code: 0 });
+  });
+
   it("[Q-04] is trusted by the user alone, with the limits of that protection", async () => {
     const { run, home } = scene();
     expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 3 });

@@ -93,7 +93,10 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
     });
   }
   const types = options.toolset ? writeToolsetTypes(parent) : undefined;
-  await trustNewSkill(io, options, folder);
+  await trustNewSkill(io, options, folder).catch((error) => {
+    rmSync(folder, { recursive: true, force: true }); // Otherwise the same command fails again, because the skill exists.
+    throw error;
+  });
   if (options.json) printJson(io.stdout, { name, file, ...(types ? { types: types.folder } : {}) });
   else {
     const out = createPrinter(io.stdout, io.env);

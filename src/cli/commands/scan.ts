@@ -15,7 +15,7 @@ import { readCandidate, readFolderSkill, readNestedSkills } from "../../skill/so
 import type { CopiedFile } from "../../skill/source/skill-copy.ts";
 import { createOpenFinding, listFiles, MAX_RESOURCE_BYTES } from "../../skill/source/skill-files.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
-import { readFileInside } from "../../util/safe-path.ts";
+import { type PathProblem, readFileInside } from "../../util/safe-path.ts";
 import { compareText, formatCount, formatNumber } from "../../util/text.ts";
 import {
   type CommandContext,
@@ -300,10 +300,11 @@ function addLoaded({ skills, diagnostics }: LoadedSkills, scans: ScanTargets, on
     else if (skill.origin.file !== undefined) addFile(skill.origin.file, scans, skill);
     onAdded?.(skills.length);
   }
-  for (const diagnostic of diagnostics.filter(stopsLoading)) {
-    scans.problems.push(toScanProblem(diagnostic));
-    if (/^skill\.md$/i.test(basename(diagnostic.file))) addFolder(dirname(diagnostic.file), scans);
-    else addFile(diagnostic.file, scans);
+  const problems = diagnostics.filter(stopsLoading);
+  scans.problems.push(...problems.map(toScanProblem));
+  for (const file of new Set(problems.map((problem) => problem.file))) {
+    if (/^skill\.md$/i.test(basename(file))) addFolder(dirname(file), scans);
+    else addFile(file, scans);
   }
 }
 
@@ -349,7 +350,7 @@ function addFolder(path: string, scans: ScanTargets, facts?: ScanSubjectFacts): 
   for (const file of list.files) {
     const read = readFileInside(folder, file.path, MAX_RESOURCE_BYTES);
     if ("bytes" in read) files.set(file.path, { bytes: read.bytes, executable: file.executable });
-    else scans.problems.push(createUnreadProblem(join(path, file.path), read.message));
+    else scans.problems.push(createUnreadProblem(join(path, file.path), read));
   }
   addScanned(scans, { path, files, isFile: false }, facts);
 }
@@ -358,7 +359,7 @@ function addFolder(path: string, scans: ScanTargets, facts?: ScanSubjectFacts): 
 function addFile(path: string, scans: ScanTargets, facts?: ScanSubjectFacts): void {
   const read = readFileInside(realpathSync(dirname(path)), basename(path), MAX_RESOURCE_BYTES);
   if (!("bytes" in read)) {
-    scans.problems.push(createUnreadProblem(path, read.message));
+    scans.problems.push(createUnreadProblem(path, read));
     return;
   }
   const files = new Map([[facts ? "SKILL.md" : basename(path), { bytes: read.bytes, executable: false }]]);
@@ -395,6 +396,7 @@ function toScanProblem(diagnostic: Diagnostic): ScanReadProblem {
   return { file: diagnostic.file, ...pickProblem(diagnostic) };
 }
 
-function createUnreadProblem(file: string, message: string): ScanReadProblem {
-  return { code: "unreadable", file, message: `was not scanned: ${message}`, fix: FINDING_CODES.unreadable.fix };
+function createUnreadProblem(file: string, { code, message }: PathProblem): ScanReadProblem {
+  const fix = code === "too-large" ? "review it yourself, or remove it" : FINDING_CODES.unreadable.fix;
+  return { code: "unreadable", file, message: `was not scanned: ${message}`, fix };
 }
