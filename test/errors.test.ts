@@ -1,16 +1,27 @@
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { listConfigKeys } from "../src/config/config-keys.ts";
 import { ERROR_CODES } from "../src/errors/error-codes.ts";
 import { RENAMED_NAMES } from "../src/errors/renamed-names.ts";
 import { checkEntryPath } from "../src/remote/entry-path.ts";
+import { catchToolErrors } from "../src/skill/tool.ts";
+import { temporaryFolder } from "./support/folder.ts";
 import { moduleOf } from "./support/program.ts";
 import { codesGiven, importedBy, sourceFiles, textsOf, variablesOf } from "./support/source-codes.ts";
 
 const page = (name: string) => readFileSync(join(import.meta.dirname, "../docs", name), "utf8");
 const files = sourceFiles();
 const rows = Object.entries(ERROR_CODES);
+
+it("name the path that the system refused, and a read-only file system as a possible cause", async () => {
+  const folder = join(temporaryFolder(), "missing", "runs");
+  const { text } = await catchToolErrors(() => {
+    mkdirSync(folder); // A read-only file system gives the same error to a recursive call.
+    return { text: "created", isError: false };
+  });
+  expect(text).toBe(`It failed: ${folder}: no such file or directory, or the file system is read-only`);
+});
 
 describe("the codes", () => {
   it("that the sources use are all in a table", () => {

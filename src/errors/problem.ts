@@ -72,7 +72,16 @@ export function getErrnoCode(error: unknown): string {
 export function getErrorMessage(error: unknown): string {
   if (!(error instanceof Error))
     return Object(error) === error ? "a value that is not an Error was thrown" : String(error);
-  return /^[A-Z0-9]+: ([^,]+),/.exec(error.message)?.[1] ?? error.message;
+  const message = /^[A-Z0-9]+: ([^,]+),/.exec(error.message)?.[1] ?? error.message;
+  // Node's recursive `mkdir` reports a read-only file system in this way.
+  const isFolder = "syscall" in error && error.syscall === "mkdir" && getErrnoCode(error) === "ENOENT";
+  return isFolder ? `${message}, or the file system is read-only` : message;
+}
+
+/** Returns the message of an error, with the path that a call of the system failed for. */
+export function getErrorMessageWithPath(error: unknown): string {
+  const path = error instanceof Error && "path" in error && getErrnoCode(error) !== "" ? error.path : undefined;
+  return typeof path === "string" && path !== "" ? `${path}: ${getErrorMessage(error)}` : getErrorMessage(error);
 }
 
 /** The general meaning and fix of a code. The message of an actual error is more specific. */

@@ -1,13 +1,4 @@
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { release, tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { SandboxEngine, SandboxSettings } from "../config/limits.ts";
@@ -20,6 +11,7 @@ import {
   type Sandbox,
   type SandboxCommand,
 } from "../host/sandbox-contract.ts";
+import { replaceFile } from "../store/locked-file.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { isInside } from "../util/safe-path.ts";
 import { findSystemProgram, getUserHome, packageVersion } from "../util/system.ts";
@@ -149,11 +141,7 @@ async function requireSelfTest(sandbox: Sandbox, { parts, home, remedy }: Tested
   const failed = await findFailedPromise(sandbox);
   if (failed !== undefined) throw createUnavailableError(`The sandbox failed its self-test: ${failed}`, remedy(failed));
   try {
-    mkdirSync(dirname(file), { recursive: true });
-    // Never write to an existing file: a named pipe would block.
-    const draft = `${file}.${process.pid}`;
-    writeFileSync(draft, JSON.stringify({ passed: fingerprint }));
-    renameSync(draft, file);
+    replaceFile(file, JSON.stringify({ passed: fingerprint }), 0o644);
   } catch {
     // The test runs again next time.
   }

@@ -1,4 +1,4 @@
-import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { getErrorMessageWithPath, SkillError } from "../errors/problem.ts";
 import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 import { defineTool } from "./define-tool.ts";
@@ -262,7 +262,7 @@ export async function catchToolErrors(work: () => ToolResult | Promise<ToolResul
 /** Creates the result of a call that threw. */
 export function createErrorResult(error: unknown): ToolResult {
   if (!(error instanceof SkillError))
-    return { text: `It failed: ${sanitizeLine(getErrorMessage(error))}`, isError: true, code: "failed" };
+    return { text: `It failed: ${sanitizeLine(getErrorMessageWithPath(error))}`, isError: true, code: "failed" };
   return {
     text: sanitizeLine(error.message, 512) + (error.fix ? `: ${sanitizeLine(error.fix)}` : ""),
     isError: true,

@@ -4,6 +4,7 @@ import {
   formatProblem,
   getErrnoCode,
   getErrorMessage,
+  getErrorMessageWithPath,
   type Problem,
   SkillError,
 } from "../../errors/problem.ts";
@@ -251,7 +252,7 @@ export function toProblem(error: unknown): Problem {
   }
   return {
     code: "system-error",
-    message: `Not run: ${getErrorMessage(error)} (${getErrnoCode(error)})`,
+    message: `Not run: ${sanitizeLine(getErrorMessageWithPath(error), 300)} (${getErrnoCode(error)})`,
     fix: "check permissions of the folders it needs and the free disk space",
   };
 }
