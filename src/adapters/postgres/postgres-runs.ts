@@ -26,17 +26,19 @@ import {
 } from "../../store/run-rules.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type { Database, DatabaseRow, Sealer, Statement, Transaction } from "./database.ts";
-import { createLookBatch, createPostgresLog, type LeaseTimes } from "./postgres-journal.ts";
 import {
   COUNT_OTHERS,
   createLineOrder,
+  createLookBatch,
   createPlaceCheck,
+  createPostgresLog,
   formatStoredLine,
   isPlaced,
+  type LeaseTimes,
   type LineOrder,
   NO_OWNER,
   parseStoredLines,
-} from "./stored-lines.ts";
+} from "./postgres-journal.ts";
 
 export interface PostgresRunOptions {
   /** The time after which a run of a process that no longer renews its lease can be resumed elsewhere. Defaults to 15 seconds. */
