@@ -7,7 +7,7 @@ import { renderSkillMd } from "../skill/frontmatter.ts";
 import { type Diagnostic, diagnose, type Skill, stopsLoading } from "../skill/skill.ts";
 import { createDirectorySource } from "../skill/source/directory-source.ts";
 import { readInstructions } from "../skill/source/file-skill.ts";
-import { isSkillsFolder } from "../skill/source/find-skills.ts";
+import { isSkillsFolder } from "../skill/source/locations.ts";
 import { readFolderSkill, readNestedSkills } from "../skill/source/read-skill.ts";
 import type { CopiedFile } from "../skill/source/skill-copy.ts";
 import { findSampleFolder } from "../skill/source/skill-files.ts";

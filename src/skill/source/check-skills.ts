@@ -22,15 +22,9 @@ import { fixDocument } from "../fix-document.ts";
 import { lintDocument } from "../lint.ts";
 import { type Manifest, readManifest } from "../manifest.ts";
 import { type Diagnostic, diagnose, type Finding, hasErrors, type Profile } from "../skill.ts";
-import { type FileText, readSkillText } from "./file-skill.ts";
-import {
-  createNestedFindings,
-  findNestedCandidates,
-  findSkillCandidates,
-  hasSkillFrontmatter,
-  isSkillsFolder,
-  type SkillCandidate,
-} from "./find-skills.ts";
+import { type FileText, hasSkillFrontmatter, readSkillText } from "./file-skill.ts";
+import { createNestedFindings, findNestedCandidates, findSkillCandidates, type SkillCandidate } from "./find-skills.ts";
+import { isSkillsFolder } from "./locations.ts";
 import { isLinkedElsewhere, isUnrelatedFile, redactFindings } from "./read-skill.ts";
 import { createOpenFinding, createTargetFinder, listFiles } from "./skill-files.ts";
 

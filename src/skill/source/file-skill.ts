@@ -336,3 +336,26 @@ function findCharacterBoundary(bytes: Buffer): number {
   while (end > bytes.length - 4 && ((bytes[end - 1] ?? 0) & 0xc0) === 0x80) end--;
   return ((bytes[end - 1] ?? 0) & 0x80) === 0 ? end : end - 1;
 }
+
+/** Returns true if a file states a name and a description in its frontmatter. An ordinary page named skill.md does not. */
+export function hasSkillFrontmatter(file: string): boolean {
+  const head = readHeadText(file);
+  if (head === undefined) return false;
+  const frame = findFrontmatter(head);
+  const source = "start" in frame ? frame.text.slice(frame.start, frame.end) : "";
+  return /^name[ \t]*:/m.test(source) && /^description[ \t]*:/m.test(source);
+}
+
+function readHeadText(file: string): string | undefined {
+  const head = withOpenFile(file, (fd, { size }) => readFileBytes(fd, Math.min(HEAD_BYTES, size)).toString("utf8"));
+  return typeof head === "string" ? head : undefined;
+}
+
+/**
+ * Returns the reason why a file is not a separate skill, if it has no frontmatter. An unreadable file is reported when it is
+ * read.
+ */
+export function findMissingFrontmatter(file: string): string | undefined {
+  const head = readHeadText(file);
+  return head === undefined || "start" in findFrontmatter(head) ? undefined : "has no frontmatter";
+}

@@ -1,16 +1,15 @@
-import { type Dirent, existsSync, readdirSync, realpathSync, type Stats, statSync } from "node:fs";
+import { type Dirent, readdirSync, realpathSync, type Stats, statSync } from "node:fs";
 import { getErrnoCode } from "../../errors/problem.ts";
 import { statIfExists } from "../../util/file-access.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { compareText } from "../../util/text.ts";
-import { findFrontmatter, type SkillForm } from "../frontmatter.ts";
+import type { SkillForm } from "../frontmatter.ts";
 import type { Finding } from "../skill.ts";
 import type { DiscoveryCache, FolderListing } from "./directory-source.ts";
-import { HEAD_BYTES, readFileBytes, withOpenFile } from "./file-skill.ts";
+import { findMissingFrontmatter, hasSkillFrontmatter } from "./file-skill.ts";
 import {
   createOpenFinding,
   type FolderSnapshot,
-  findNestedFolders,
   findSampleFolder,
   SKIPPED_FOLDERS,
   STAGING_FOLDER,
@@ -199,20 +198,6 @@ function isMeantAsSkill(state: WalkState, folder: string, name: string): boolean
   return isInSkillsFolder(state, folder) || hasSkillFrontmatter(`${folder}/${name}`);
 }
 
-/** Returns true if a file states a name and a description in its frontmatter. An ordinary page named skill.md does not. */
-export function hasSkillFrontmatter(file: string): boolean {
-  const head = readHeadText(file);
-  if (head === undefined) return false;
-  const frame = findFrontmatter(head);
-  const source = "start" in frame ? frame.text.slice(frame.start, frame.end) : "";
-  return /^name[ \t]*:/m.test(source) && /^description[ \t]*:/m.test(source);
-}
-
-function readHeadText(file: string): string | undefined {
-  const head = withOpenFile(file, (fd, { size }) => readFileBytes(fd, Math.min(HEAD_BYTES, size)).toString("utf8"));
-  return typeof head === "string" ? head : undefined;
-}
-
 function isInSkillsFolder({ skillsFolders }: WalkState, folder: string): boolean {
   return skillsFolders.some((skills) => isInside(skills, folder));
 }
@@ -246,11 +231,8 @@ function listNestedCandidates(
 ): SkillCandidate[] {
   const folder = file.slice(0, file.lastIndexOf("/"));
   const top = path.slice(0, Math.max(0, path.lastIndexOf("/")));
-  const { folders, isCut, hasEvals } = findNestedFolders(folder, {
-    path: top,
-    index: state.index,
-    stats: snapshot.stats,
-  });
+  const searched = { path: top, index: state.index, stats: snapshot.stats };
+  const { folders, isCut, hasEvals } = findNestedFolders(folder, searched);
   if (hasEvals !== undefined) snapshot.hasEvals = hasEvals;
   if (isCut) {
     state.report(folder, {
@@ -281,6 +263,54 @@ function listNestedCandidates(
   return nested;
 }
 
+/**
+ * Finds the folders below a skill's folder that have a SKILL.md, outer ones first. Does not follow symlinks: their targets are
+ * not inside. `path` is the folder's path in the cache, `stats` are its own. `isCut`: the limit of searched folders was reached.
+ * `hasEvals`: it has a folder of that name; undefined if a symlink of that name may lead to one.
+ */
+function findNestedFolders(
+  folder: string,
+  { path, index, stats }: { path: string; index?: DiscoveryCache | undefined; stats?: Stats | undefined },
+): { folders: string[]; isCut: boolean; hasEvals?: boolean } {
+  const at = (inside: string) => (inside === "" ? folder : `${folder}/${inside}`);
+  const known = index?.nestedFolders(path, (inside) => (inside === "" && stats ? stats : statIfExists(at(inside))));
+  if (known) return { folders: known.skills, isCut: false, hasEvals: known.all.includes(EVALS_FOLDER) };
+  const visited: { path: string; isSkill: boolean }[] = [];
+  let isWhole = true;
+  const visit = (inside: string, depth: number): void => {
+    const listed =
+      visited.length < MAX_NESTED_FOLDERS && depth <= MAX_NESTED_DEPTH ? listSubfolders(at(inside)) : undefined;
+    if (!listed) {
+      isWhole = false; // Unreadable and too deep folders are reported with the files of the skill.
+      return;
+    }
+    if (inside === "" && listed.links.includes(EVALS_FOLDER)) isWhole = false;
+    visited.push({ path: inside, isSkill: listed.files.includes("SKILL.md") && inside !== "" });
+    for (const name of listed.folders) visit(inside === "" ? name : `${inside}/${name}`, depth + 1);
+  };
+  visit("", 1);
+  if (isWhole) index?.addNestedFolders(path, visited);
+  return {
+    folders: visited.flatMap(({ path: inside, isSkill }) => (isSkill ? inside : [])),
+    isCut: visited.length >= MAX_NESTED_FOLDERS,
+    ...(isWhole ? { hasEvals: visited.some(({ path: inside }) => inside === EVALS_FOLDER) } : {}),
+  };
+}
+
+/** The same depth as for the files of a skill. */
+const MAX_NESTED_DEPTH = 16;
+const MAX_NESTED_FOLDERS = 2000;
+/** The folder with the evaluation queries of a skill. */
+const EVALS_FOLDER = "evals";
+
+function listSubfolders(folder: string): FolderListing | undefined {
+  try {
+    return classifyEntries(readdirSync(folder, { withFileTypes: true }));
+  } catch {
+    return undefined;
+  }
+}
+
 /** Creates the findings of a nested skill. They are not cached with its file, because the enclosing skill may be removed. */
 export function createNestedFindings({ parent }: SkillCandidate): Finding[] {
   if (parent === undefined) return [];
@@ -304,15 +334,6 @@ function findOuterFolder(inside: string, skills: ReadonlyMap<string, string>): s
   do outer = outer.slice(0, Math.max(0, outer.lastIndexOf("/")));
   while (!skills.has(outer));
   return outer;
-}
-
-/**
- * Returns the reason why a file is not a separate skill, if it has no frontmatter. An unreadable file is reported when it is
- * read.
- */
-function findMissingFrontmatter(file: string): string | undefined {
-  const head = readHeadText(file);
-  return head === undefined || "start" in findFrontmatter(head) ? undefined : "has no frontmatter";
 }
 
 function followLink(state: WalkState, link: FolderLink): void {
@@ -381,17 +402,6 @@ const USUAL_DOCUMENT_NAMES = new Set([
   ...["readme", "changelog", "license", "licence", "contributing", "code_of_conduct", "security", "agents", "claude"],
   ...["gemini", "index", "todo", "notes", "pnpm-lock"],
 ]);
-
-/** Entries that only the root of a repository has. */
-const REPOSITORY_MARKS = [
-  ...[".git", ".github", ".gitlab", ".claude-plugin", ".plugin", "plugin.json", "skills"],
-  ...["package.json", "pyproject.toml", "Cargo.toml", "go.mod"],
-];
-
-/** Returns true if an unconfigured folder is for skills: it is named `skills`, and is not a repository of that name. */
-export function isSkillsFolder(folder: string): boolean {
-  return getLastPart(folder) === "skills" && !REPOSITORY_MARKS.some((mark) => existsSync(`${folder}/${mark}`));
-}
 
 /**
  * Returns true if a file has the name of a document, and so is a skill only with a description. Names in capitals count too:

@@ -1,12 +1,11 @@
 import { existsSync, readdirSync } from "node:fs";
-import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { readRegularText, statIfExists } from "../../util/file-access.ts";
 import { getPathBelow, isInside, joinBelow } from "../../util/safe-path.ts";
 import { packageRoot } from "../../util/system.ts";
 import { compareText } from "../../util/text.ts";
 import { CLIENTS, type UserFolder } from "../clients.ts";
 import type { SkillScope } from "../skill.ts";
-import { isSkillsFolder } from "./find-skills.ts";
 import { SKIPPED_FOLDERS } from "./skill-files.ts";
 
 export type { UserFolder };
@@ -397,4 +396,15 @@ function listPackageFolders(folder: string): string[] {
 export function isShipped(path: string): boolean {
   const root = packageRoot();
   return root !== undefined && isInside(root, path);
+}
+
+/** Entries that only the root of a repository has. */
+const REPOSITORY_MARKS = [
+  ...[".git", ".github", ".gitlab", ".claude-plugin", ".plugin", "plugin.json", "skills"],
+  ...["package.json", "pyproject.toml", "Cargo.toml", "go.mod"],
+];
+
+/** Returns true if an unconfigured folder is for skills: it is named `skills`, and is not a repository of that name. */
+export function isSkillsFolder(folder: string): boolean {
+  return basename(folder) === "skills" && !REPOSITORY_MARKS.some((mark) => existsSync(`${folder}/${mark}`));
 }

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { getErrnoCode, getErrorMessage } from "../../errors/problem.ts";
-import { createFileFingerprint, formatFileId, statIfExists } from "../../util/file-access.ts";
+import { createFileFingerprint, formatFileId } from "../../util/file-access.ts";
 import {
   type ExpectedFolder,
   type FileBytes,
@@ -28,7 +28,6 @@ import {
 import { compareText } from "../../util/text.ts";
 import type { FindTarget } from "../lint.ts";
 import type { FileList, Finding, Skill, SkillFile, SkillOrigin } from "../skill.ts";
-import type { DiscoveryCache } from "./directory-source.ts";
 
 const MAX_FILES = 2000;
 const MAX_DEPTH = 16;
@@ -366,71 +365,10 @@ export interface FolderSnapshot {
   /** False if it has no folder `evals`. Undefined if unknown. */
   hasEvals?: boolean;
 }
-
-/** The same depth as for the files of a skill. */
-const MAX_NESTED_DEPTH = 16;
-const MAX_NESTED_FOLDERS = 2000;
 /**
  * The temporary folder of an installation: its content is not installed yet, or is being removed. Users do not choose such names.
  */
 export const STAGING_FOLDER = /^\.skillet-[0-9a-f-]{36}(?:\.done)?$/;
-
-/**
- * Finds the folders below a skill's folder that have a SKILL.md, outer ones first. Does not follow symlinks: their targets are
- * not inside. `path` is the folder's path in the cache, `stats` are its own. `isCut`: the limit of searched folders was reached.
- * `hasEvals`: it has a folder of that name; undefined if a symlink of that name may lead to one.
- */
-export function findNestedFolders(
-  folder: string,
-  { path, index, stats }: { path: string; index?: DiscoveryCache | undefined; stats?: Stats | undefined },
-): { folders: string[]; isCut: boolean; hasEvals?: boolean } {
-  const at = (inside: string) => (inside === "" ? folder : `${folder}/${inside}`);
-  const known = index?.nestedFolders(path, (inside) => (inside === "" && stats ? stats : statIfExists(at(inside))));
-  if (known) return { folders: known.skills, isCut: false, hasEvals: known.all.includes(EVALS_FOLDER) };
-  const visited: { path: string; isSkill: boolean }[] = [];
-  let isWhole = true;
-  const visit = (inside: string, depth: number): void => {
-    const listed =
-      visited.length < MAX_NESTED_FOLDERS && depth <= MAX_NESTED_DEPTH ? listSubfolders(at(inside)) : undefined;
-    if (!listed) {
-      isWhole = false; // Unreadable and too deep folders are reported with the files of the skill.
-      return;
-    }
-    if (inside === "" && listed.hasEvalsLink) isWhole = false;
-    visited.push({ path: inside, isSkill: listed.isSkill && inside !== "" });
-    for (const name of listed.folders) visit(inside === "" ? name : `${inside}/${name}`, depth + 1);
-  };
-  visit("", 1);
-  if (isWhole) index?.addNestedFolders(path, visited);
-  return {
-    folders: visited.flatMap(({ path: inside, isSkill }) => (isSkill ? inside : [])),
-    isCut: visited.length >= MAX_NESTED_FOLDERS,
-    ...(isWhole ? { hasEvals: visited.some(({ path: inside }) => inside === EVALS_FOLDER) } : {}),
-  };
-}
-
-/** The folder with the evaluation queries of a skill. */
-const EVALS_FOLDER = "evals";
-
-/** Returns the subfolders of a folder, and whether it has a SKILL.md and a possible symlink to a folder of queries. */
-function listSubfolders(folder: string): { folders: string[]; isSkill: boolean; hasEvalsLink: boolean } | undefined {
-  let entries: Dirent[];
-  try {
-    entries = readdirSync(folder, { withFileTypes: true });
-  } catch {
-    return undefined;
-  }
-  const folders: string[] = [];
-  let [isSkill, hasEvalsLink] = [false, false];
-  for (const entry of entries) {
-    const { name } = entry;
-    if (entry.isDirectory()) {
-      if (!SKIPPED_FOLDERS.has(name) && !STAGING_FOLDER.test(name)) folders.push(name);
-    } else if (name === "SKILL.md") isSkill = true;
-    else if (name === EVALS_FOLDER) hasEvalsLink = true;
-  }
-  return { folders: folders.length > 1 ? folders.sort(compareText) : folders, isSkill, hasEvalsLink };
-}
 
 /** Creates the finding for a file or folder that could not be opened. */
 export function createOpenFinding(error: unknown): Finding {
