@@ -96,7 +96,7 @@ describe("tests", () => {
     expect(problems).toEqual([]);
     expect(
       EXCEPTIONS.filter((exception) => !used.has(exception)),
-      "exceptions that nothing needs",
+      "exceptions without a need",
     ).toEqual([]);
   });
 

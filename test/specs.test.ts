@@ -102,9 +102,9 @@ describe("docs/specs.md", () => {
       return (code.match(/[A-Za-z_]\w{2,}/g) ?? []).filter((word) => !known.has(word) && !STAND_INS.has(word));
     };
     expect(codes.length).toBeGreaterThan(130);
-    expect(unknownIn("skillet nope"), "a command that there is not").toEqual(["skillet nope"]);
-    expect(unknownIn("skillet list --nope"), "an option that there is not").toEqual(["skillet list --nope"]);
-    expect(unknownIn("useSkills(catalog)"), "a function that there is not").toEqual(["useSkills"]);
+    expect(unknownIn("skillet nope"), "an unknown command").toEqual(["skillet nope"]);
+    expect(unknownIn("skillet list --nope"), "an unknown option").toEqual(["skillet list --nope"]);
+    expect(unknownIn("useSkills(catalog)"), "an unknown function").toEqual(["useSkills"]);
     expect([...new Set(codes)].flatMap((code) => unknownIn(code).map((word) => `${word} in ${code}`))).toEqual([]);
   });
 });

@@ -295,7 +295,7 @@ describe("bad requests", () => {
     ["another type", { headers: { "content-type": "text/plain" }, body: "{}" }, 415],
     ["no body", { body: "" }, 400],
     ["half of a message", { body: '{"jsonrpc": "2.0", "secret' }, 400],
-    ["bytes that are no text", { body: Buffer.from([0x22, 0xff, 0xfe, 0x22]) }, 400],
+    ["bytes that are not text", { body: Buffer.from([0x22, 0xff, 0xfe, 0x22]) }, 400],
     ["too deep a body", { body: "[".repeat(1_000_000) }, 400],
     ["much depth", { body: "[".repeat(200_000) + "]".repeat(200_000) }, 400],
   ] as const)("answers %s", async (_, question, status) => {
@@ -434,7 +434,7 @@ describe("bad requests", () => {
 
   it.each([
     ["is too large", { maxBody: 1000 }, 413],
-    ["comes from a stranger", { token: "secret" }, 401],
+    ["comes from a foreign origin", { token: "secret" }, 401],
   ])("stops reading an endless body that %s, and hangs up", async (_, options, status) => {
     const { url } = await serve(options);
     const socket = dial(url);
@@ -605,7 +605,7 @@ describe("closing the server", () => {
     const child = spawn(process.execPath, ["--input-type=module", "--eval", program]);
     const [printed, failure] = await Promise.all([text(child.stdout), text(child.stderr)]);
     expect(failure).toBe("");
-    if (printed === "") return skip("everybody may listen on every port here");
+    if (printed === "") return skip("every user may listen on every port here");
     expect(printed).toBe("This user may not listen on 127.0.0.1:1; choose a port above 1023: --http 127.0.0.1:7400");
   });
 });

@@ -68,7 +68,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
         { name: "to", required: false },
       ],
     });
-    expect([...listed.keys()].at(-1), "the one for any comes last").toBe("skill");
+    expect([...listed.keys()].at(-1), "the catch-all comes last").toBe("skill");
   });
 
   it("return the instructions, with the arguments filled in", async () => {
@@ -85,10 +85,10 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     expect(await named({ from: "New  York", to: 'it\'s "here"', how: "\\ $to" })).toContain(
       'From <New  York> to <it\'s "here"> by <\\ $to>.',
     );
-    expect(await named({ from: "Oslo", how: "train" }), "what is left out in the middle").toContain(
+    expect(await named({ from: "Oslo", how: "train" }), "what is omitted in the middle").toContain(
       "From <Oslo> to <> by <train>.",
     );
-    expect(await named({ from: "Oslo" }), "what is left out at the end").toContain("From <Oslo> to <$to> by <$how>.");
+    expect(await named({ from: "Oslo" }), "what is omitted at the end").toContain("From <Oslo> to <$to> by <$how>.");
     expect(await textOf(client, "free", { arguments: "the whole  text" })).toContain("Work on <the whole  text>.");
     expect(await textOf(client, "unnamed", { arguments: "this" })).toContain("Just do it.\n\nARGUMENTS: this");
     expect(await textOf(client, "unnamed")).not.toContain("ARGUMENTS");
@@ -135,7 +135,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     );
     expect(await textOf(client, "alone")).toBe("Skill 'alone' runs in a sub-agent: hand the task over with use_skill");
     expect(server.requests).toHaveLength(0);
-    expect(await textOf(client, "person"), "no model may use it: so it is followed").toContain("It is done.");
+    expect(await textOf(client, "person"), "no model may use it, so the server follows it").toContain("It is done.");
     expect(server.requests).toHaveLength(1);
     const reading = await connectTo(servingOf(found, { allowsSubAgents: false }), { era });
     expect(await textOf(reading, "alone")).toContain("Work alone.");

@@ -64,7 +64,7 @@ describe("a standard skill", () => {
   it.each([
     ["plain", standard("")],
     ["with all standard fields", standard('license: MIT\ncompatibility: Needs git\nmetadata:\n  version: "1.0"\n')],
-    ["with keys of its own", standard("triggers:\n  keywords: [a, b]\nmodel: fast\nuser-invocable: false\n")],
+    ["with unknown keys", standard("triggers:\n  keywords: [a, b]\nmodel: fast\nuser-invocable: false\n")],
     ["with a comment and a quoted date", standard('# a note\nsince: "2026-01-02"\n')],
     ["with a folded description", "---\nname: x\ndescription: >-\n  Does x.\n  Use it.\n---\n\nDo it.\n"],
     ["with Windows line ends", standard("license: MIT\n").replaceAll("\n", "\r\n")],
@@ -178,11 +178,11 @@ describe("a skill that deviates from the standard", () => {
     ["a value that needs quotes", "hint: use it: now\n", { hint: "use it: now" }],
     ["a key twice", "model: a\nmodel: b\n", { model: "b" }],
     ["a date", "since: 2026-01-02\n", { since: "2026-01-02" }],
-    ["a word that is true to some", "user-invocable: yes\n", { "user-invocable": "yes" }],
+    ["a value that some parsers read as true", "user-invocable: yes\n", { "user-invocable": "yes" }],
     ["one in a list", "tags: [on, b]\n", { tags: ["on", "b"] }],
-    ["a number that is octal to some", "mode: 010\n", { mode: 10 }],
+    ["a number that some parsers read as octal", "mode: 010\n", { mode: 10 }],
     ["a time", "at: 12:30\n", { at: "12:30" }],
-    ["a number of sixteens to some", "id: 0x1_F\n", { id: "0x1_F" }],
+    ["a number that some parsers read as sexagesimal", "id: 0x1_F\n", { id: "0x1_F" }],
     ["a number too long", "id: 12345678901234567890\n", { id: 12345678901234567000 }],
     ["a number as a key", "1: x\n", { "1": "x" }],
     ["a list over several lines", "tags: [a,\n  b]\n", { tags: ["a", "b"] }],
@@ -197,8 +197,8 @@ describe("a skill that deviates from the standard", () => {
   it.each([
     ["a tab before a value", "model:\ta\n"],
     ["a tab after a value", "model: a\t\n"],
-    ["a tab before a remark", "model: a\t# b\n"],
-    ["a key that does not end soon", `${"k".repeat(1100)}: a\n`],
+    ["a tab before a comment", "model: a\t# b\n"],
+    ["a very long key", `${"k".repeat(1100)}: a\n`],
   ])("is rewritten when some parsers refuse it: %s", async (_, more) => {
     const { text } = await served({ "x/SKILL.md": standard(more) });
     expect(text).not.toContain("\t");

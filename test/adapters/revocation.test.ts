@@ -135,14 +135,14 @@ describe.each(sampleRows(Object.entries(DOORS), 2))(
         expect(codeOf(await one.call("run_skill_script", { skill: "mail", script: "count.sh" }))).toBe("disabled");
         expect(codeOf(await one.call("read_skill_resource", { skill: "mail", resource: "SKILL.md" }))).toBe("disabled");
         const isNamed = /^- mail\b/m.test(one.client.getInstructions() ?? "");
-        expect(isNamed, "what it was told when it began").toBe(one === old);
+        expect(isNamed, "the configuration of its start").toBe(one === old);
         expect(await one.tools()).toEqual(before);
       }
       const called = await old.call("call_skill_tool", { skill: "mail", tool: "mail__send", input: { input: "Ada" } });
       expect(codeOf(called)).toBe("disabled");
       if (!isStateless) {
         await expect(old.call("mail__send", { input: "Ada" })).rejects.toThrow("Skill 'mail' is disabled");
-        await vi.waitFor(() => expect(old.changes(), "the client is told").toBeGreaterThan(changes), SOON);
+        await vi.waitFor(() => expect(old.changes(), "the client is notified").toBeGreaterThan(changes), SOON);
       }
       expect((await client.listPrompts()).prompts.map(({ name }) => name)).not.toContain("mail");
       expect((await client.listResources()).resources.map(({ name }) => name)).not.toContain("mail");
@@ -184,7 +184,7 @@ describe.each(sampleRows(OLDER_DOORS, 1))("a running server, over %s", { timeout
       SOON,
     );
     expect(await code(), "the value from before").toBe("disabled");
-    expect(server.said().match(/is not valid TOML/g), "said once").toHaveLength(1);
+    expect(server.said().match(/is not valid TOML/g), "reported once").toHaveLength(1);
     configure(place, CONFIG, "[skills.mail]\nenabled = true\n");
     await vi.waitFor(async () => expect(await code()).toBeUndefined(), SOON);
   });
@@ -222,7 +222,7 @@ describe.each(sampleRows(OLDER_DOORS, 1))("a running server, over %s", { timeout
     const server = await open(place, era);
     const old = await server.connect();
     const use = async (one: McpClient) => one.call("use_skill", { skill: "helper", message: "List the tickets." });
-    expect(codeOf(await use(old)), "nobody serves it yet").toBe("capability-unavailable");
+    expect(codeOf(await use(old)), "it has no provider yet").toBe("capability-unavailable");
     writeFiles(place.root, { "desk.cjs": DESK });
     const provider = `[capabilities.providers.desk]\ncommand = ${JSON.stringify([process.execPath, join(place.root, "desk.cjs")])}\n`;
     const before = readFileSync(join(place.root, CONFIG), "utf8");
@@ -232,7 +232,10 @@ describe.each(sampleRows(OLDER_DOORS, 1))("a running server, over %s", { timeout
     for (const one of [old, await server.connect()]) expect((await use(one)).text).toContain("ticket 7");
     await command(place, "capability", "ungrant", "helper", "desk.tickets");
     for (const one of [old, await server.connect()]) expect(codeOf(await use(one))).toBe("capability-not-granted");
-    expect(readFileSync(join(place.root, "asked"), "utf8").trim().split("\n"), "who was asked").toHaveLength(2);
+    expect(
+      readFileSync(join(place.root, "asked"), "utf8").trim().split("\n"),
+      "the caller of the request",
+    ).toHaveLength(2);
   });
 
   it("uses the current models, keys, limits, chats and tools of the configuration", async () => {

@@ -237,7 +237,7 @@ describe("a server for one request", () => {
     const serving = servingOf(await discoverIn({ ...MAIL, [`${HOME}/mail/SKILL.md`]: skillText("mail") }));
     const [lasting, single] = [await connectTo(serving), await forOneRequest(serving)];
     const load = ({ call }: Pick<McpClient, "call">) => timersIn(() => call("load_skill", { skill: "mail" }));
-    expect(await load(lasting), "the list is waited for").toContain(HEARD_MS);
+    expect(await load(lasting), "the answer waits for the list").toContain(HEARD_MS);
     expect(await load(single)).not.toContain(HEARD_MS);
   });
 
@@ -268,7 +268,7 @@ describe("a server for one request", () => {
       expect(await tools()).toContain("mail__send");
     }
     const { tools } = await forOneRequest(serving);
-    expect(await tools(), "nothing is left of it").not.toContain("mail__send");
+    expect(await tools(), "nothing of it remains").not.toContain("mail__send");
   });
 
   it("calls a tool by the name from load_skill, even if it was normalized", async () => {

@@ -218,7 +218,7 @@ describe("the published skills", () => {
       "a/sub/y.txt": "new",
       "a/SKILL.md": skillText("a", { description: "Other." }),
     });
-    expect((await reading(client, "skill://a/x.txt")).toString(), "a read gives what is there").toBe("two");
+    expect((await reading(client, "skill://a/x.txt")).toString(), "a read returns the present file").toBe("two");
     await expect(skills.read(first, "x.txt"), "which a client sees").rejects.toMatchObject({ reason: "digest" });
     await session.reload();
     const { skill: second } = await skills.get("skill://a/SKILL.md");

@@ -204,7 +204,7 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
   });
 
   it.each([
-    ["nobody can be asked", {}, "made"],
+    ["no user can be asked", {}, "made"],
     ["[Q-28] a form cannot show all of the input", { elicitation: { form: {} } }, "made ".repeat(2000)],
   ])("waits in its journal if %s, and explains how to continue", async (_, capabilities, content) => {
     const { found } = await useScene({

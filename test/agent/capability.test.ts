@@ -80,7 +80,7 @@ describe("a skill with capabilities", () => {
     expect(seen[1]).toContain("label: untrusted");
     expect(seen[2]).toContain("SKILLET_CAPABILITY_SOCKET=/run/skillet/capability.sock");
     expect(seen[2]).not.toMatch(/the-token-of-ada|vault|audit|config\.toml/);
-    expect(asked[0]?.credential, "whoever serves it has it").toMatchObject({ secret: { token: "the-token-of-ada" } });
+    expect(asked[0]?.credential, "its provider has the value").toMatchObject({ secret: { token: "the-token-of-ada" } });
     expect(asked[0]?.context).toMatchObject({ skill: "x", user: "ada", chat: { id: "7", type: "private" } });
     expect(eventsOf(events, "capability-called")).toMatchObject([
       { capability: "notes.notes", operation: "list", outcome: "ok" },
@@ -143,11 +143,11 @@ describe("a skill with capabilities", () => {
       notes.asked.map(({ input }) => input),
       "the first was not done again",
     ).toEqual([{ title: "a" }, { title: "b" }]);
-    expect(new Set(notes.asked.map(({ key }) => key)).size, "each has a key of its own").toBe(2);
+    expect(new Set(notes.asked.map(({ key }) => key)).size, "each has a separate key").toBe(2);
     const done = (await readAll(capabilities.audit.read())).map(({ outcome }) => outcome);
     expect(
       done.filter((outcome) => outcome === "ok"),
-      "nor does the log say so",
+      "nor does the log contain it",
     ).toHaveLength(2);
     expect(done).toContain("repeated");
   });
@@ -191,14 +191,16 @@ describe("a skill with capabilities", () => {
 
   it.each([
     ["forbids itself a shell", 'disallowed_tools: ["bash"]\n'],
-    ["has a shell for other commands only", 'allowed_tools: ["Bash(git:*)"]\n'],
+    ["allows a shell for other commands only", 'allowed_tools: ["Bash(git:*)"]\n'],
   ])("[S-24] has tools when it %s", async (_, more) => {
     const { use, host, server } = await scene([{ tool: "notes__notes__list", input: {} }], {
       skills: { x: { more: NOTES + more } },
     });
     await use({ skill: "x" }, host);
     expect(Object.keys(server.requests[0]?.tools ?? {})).toContain("notes__notes__list");
-    expect(JSON.stringify(server.requests[0]), "what it cannot run it is not told of").not.toContain("skillet-sb");
+    expect(JSON.stringify(server.requests[0]), "the prompt omits capabilities that it cannot run").not.toContain(
+      "skillet-sb",
+    );
   });
 
   it("[S-24] has tools when its caller has no shell, and the caller gets none of them", async () => {
@@ -252,7 +254,7 @@ describe("a skill with capabilities", () => {
     const { provider, asked } = memoryNotes({ output: ({ input }) => ({ id: 1, [value]: { echo: [input] } }) });
     const own = createCapabilities({ ...found, providers: [provider] });
     const { events, result } = await use({ skill: "x" }, { ...host, capabilities: own });
-    expect(asked, "it did send it").toMatchObject([{ input: { title: value } }, {}]);
+    expect(asked, "the mail was sent").toMatchObject([{ input: { title: value } }, {}]);
     const written = [
       JSON.stringify([events, result]),
       readFileSync(join(found.home, "audit.jsonl"), "utf8"),
@@ -368,7 +370,7 @@ describe("a capability that is not granted", () => {
     const command = "echo $SKILLET_CAPABILITY_TOKEN | tee token.txt";
     const first = await scene([{ tool: "bash", input: { command, writes: true } }]);
     await first.use({ skill: "x" }, first.host);
-    expect(first.seen[0], "what it prints of it is hidden").toContain("[SKILLET_CAPABILITY_TOKEN]");
+    expect(first.seen[0], "printed values are redacted").toContain("[SKILLET_CAPABILITY_TOKEN]");
     const stolen = readFileSync(join(first.found.root, "project/token.txt"), "utf8").trim();
     expect(stolen).toMatch(/^ey/);
     const second = await scene([bash(`SKILLET_CAPABILITY_TOKEN=${stolen} skillet-sb capability list`)]);
@@ -511,8 +513,8 @@ describe("the provider of a capability", () => {
     );
     expect(await use("mailer")).toMatchObject({ stop: "answer" });
     expect(seen[0]).toContain('"by":"direct"');
-    expect(seen[0], "the key of a model is none of its business").toContain('"model":"none"');
-    expect(seen[0], "and what it was given is nobody else's").not.toContain("of-the-provider");
+    expect(seen[0], "the key of a model is not passed on").toContain('"model":"none"');
+    expect(seen[0], "and its own values go to no one else").not.toContain("of-the-provider");
   });
 
   it("[Q-26] cannot be set by a workspace that enables a skill", async () => {

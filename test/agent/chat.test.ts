@@ -16,7 +16,7 @@ const codes = (more: Record<string, unknown>, caller?: Caller) =>
 
 describe("the chat type", () => {
   it.each([
-    ["[S-16] keeps what is sensitive to private chats", { sensitive: true }, ["private"], ["group", "channel", ""]],
+    ["[S-16] keeps sensitive skills in private chats", { sensitive: true }, ["private"], ["group", "channel", ""]],
     [
       "[S-16] keeps it to those that the skill lists instead",
       { sensitive: true, access: { chat_types: ["group"] } },

@@ -126,7 +126,7 @@ describe("Python packages that a user adds to a skill", { timeout: 60_000 }, () 
     const { length } = index.asked;
     expect(await run(found, "go.py", ["again"])).toMatchObject({ stdout: "hello again\n", exitCode: 0 });
     expect(await run(found, "tool.sh")).toMatchObject({ stdout: "hello tool\n", exitCode: 0 });
-    expect(index.asked, "nothing is asked for again").toHaveLength(length);
+    expect(index.asked, "nothing is requested again").toHaveLength(length);
     expect((await copySkill(found.skill("x"))).digest).toBe(before);
   });
 
@@ -232,13 +232,13 @@ describe("Python packages that a user adds to a skill", { timeout: 60_000 }, () 
       "scripts/other.sh": "ls -d /opt/skillet/venv; echo other",
     });
     const { length } = index.asked;
-    expect(await run(found, "other.sh"), "declares none, so none are fetched for it").toMatchObject({
+    expect(await run(found, "other.sh"), "it declares none, so none are fetched").toMatchObject({
       stdout: "other\n",
       warnings: [],
     });
     expect(index.asked).toHaveLength(length);
     expect(await run(found, "go.py", ["inline"])).toMatchObject({ stdout: "hello inline\n", exitCode: 0 });
-    expect((await run(found, "other.sh")).stdout, "but it uses what is there").toBe("/opt/skillet/venv\nother\n");
+    expect((await run(found, "other.sh")).stdout, "but it uses existing ones").toBe("/opt/skillet/venv\nother\n");
   });
 });
 

@@ -52,7 +52,7 @@ const OTHERS: [title: string, source: string, path?: string][] = [
   ["the source itself", "https://example.com/a.git"],
 ];
 
-describe("[Q-03] [Q-03] values of an added skill", () => {
+describe("[Q-03] values of an added skill", () => {
   it.each(OTHERS)(
     "are not given to a skill from %s that replaces it, and return to the first one",
     async (_, source, path) => {
@@ -81,7 +81,7 @@ describe("[Q-03] [Q-03] values of an added skill", () => {
     const other = await scene.again();
     expect(codes(other)).toEqual(["secret-other-source"]);
     other.grants.grant(other.skill("x"));
-    expect(codes(other), "until the user says so").toEqual([]);
+    expect(codes(other), "until the user confirms it").toEqual([]);
   });
 
   it("are not given to a skill that was put there without a lock", async () => {

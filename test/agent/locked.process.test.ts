@@ -39,7 +39,7 @@ async function added(): Promise<Scene> {
 
 const codes = (...args: Parameters<typeof findDenials>) => findDenials(...args).map(({ code }) => code);
 
-describe("[S-33] [S-33] an added skill that matches its lock entry", () => {
+describe("[S-33] an added skill that matches its lock entry", () => {
   it("is trusted without another approval, in the scope that it was added to", async () => {
     const scene = await added();
     const skill = scene.skill("sorter");
@@ -113,7 +113,7 @@ describe("an added skill that does not match its lock entry", () => {
         code: "changed",
         commands: [expect.stringContaining("skillet trust sorter")],
       });
-      expect(codes(scene.skill("other"), scene, "use"), "the one beside it is as it was").toEqual([]);
+      expect(codes(scene.skill("other"), scene, "use"), "the other one is unchanged").toEqual([]);
 
       const session = openSession(scene.catalog, scene);
       expect(session.listVisible().map(({ name }) => name)).not.toContain("sorter");
@@ -210,7 +210,7 @@ describe("an added skill that does not match its lock entry", () => {
   });
 });
 
-describe("[Q-04] [Q-04] a lock entry trusts only what was added for all projects", () => {
+describe("[Q-04] a lock entry trusts only what was added for all projects", () => {
   const WORKSPACE = { ".agents/skills/x/SKILL.md": skillText("x"), ".agents/skills/x/scripts/go.sh": "echo EVIL\n" };
 
   it("and does not trust a workspace's skill, even if it matches", async () => {
@@ -239,7 +239,7 @@ describe("[Q-04] [Q-04] a lock entry trusts only what was added for all projects
     expect(again.trust.getStatus(skill)).toBe("untrusted");
     expect(codes(skill, again, "run")).toEqual(["untrusted"]);
     appendFileSync(join(elsewhere, "x/SKILL.md"), "\nEVIL\n");
-    expect(codes(skill, again, "load"), "though that one says what is not to be used").toEqual(["changed"]);
+    expect(codes(skill, again, "load"), "though that lock lists an unused skill").toEqual(["changed"]);
   });
 
   it("and does not trust a skill deeper in the user's folder with its own lock", async () => {

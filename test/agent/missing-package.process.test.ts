@@ -70,7 +70,7 @@ describe("a hint for a missing package", () => {
       );
     expect((await hint("pypdf"))?.fix).toContain("skillet config set skills.x.python 'requests,PyPDF==5.1,lxml'");
     expect((await hint("numpy"))?.fix).toContain("skillet config set skills.x.python requests,numpy");
-    expect(await hint("requests"), "it is given").toBeUndefined();
+    expect(await hint("requests"), "it is configured").toBeUndefined();
   });
 
   it("[S-45] is in the result of a script, as text and JSON, and in that of a command in a run", async () => {

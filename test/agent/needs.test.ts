@@ -56,7 +56,10 @@ describe("required tools", () => {
     expect(canProvideTool("grep", { ...HOST, hasBuiltInTools: false, tools: [looking("grep")] }, needing("grep"))).toBe(
       true,
     );
-    expect(canProvideTool("bash", { ...off, tools: [looking("bash")] }, needing("bash")), "nobody gets it").toBe(false);
+    expect(
+      canProvideTool("bash", { ...off, tools: [looking("bash")] }, needing("bash")),
+      "it is granted to no caller",
+    ).toBe(false);
   });
 
   it("[W-10] include web tools only if a host is reachable", () => {
@@ -80,7 +83,7 @@ describe("required tools", () => {
       },
     });
     const has = (name: string, mcp: Record<string, object>) => canProvideTool(name, host(mcp), needing(name));
-    expect(has("teleport", { star: {} }), "the run itself looks").toBe(true);
+    expect(has("teleport", { star: {} }), "the run itself checks").toBe(true);
     expect(has("teleport", { star: { tools: ["teleport"] } })).toBe(true);
     expect(has("teleport", { star: { tools: ["levitate"] } })).toBe(false);
     expect(has("teleport", { star: { enabled: false } })).toBe(false);
@@ -88,7 +91,7 @@ describe("required tools", () => {
     expect(has("star.teleport", { other: {} })).toBe(false);
     expect(has("star.*", { star: { tools: ["levitate"] } })).toBe(true);
     expect(has("mcp__star__teleport", { star: {} })).toBe(true);
-    expect(has("WebFetch", { star: {} }), "one that is built in has needs of its own").toBe(false);
+    expect(has("WebFetch", { star: {} }), "a built-in one has its own requirements").toBe(false);
     expect(has("WebFetch", { star: { tools: ["web_fetch"] } })).toBe(true);
     expect(findDenials(needing("teleport"), HOST, "use")).toMatchObject([
       { code: "missing-tool", fix: expect.stringContaining("[tools.mcp.NAME]") },
@@ -191,8 +194,8 @@ describe("capabilities", () => {
         commands: ["skillet show mailer", "skillet capability grant mailer acme.fax"],
       },
     ]);
-    expect(capabilities.isGranted("gogx.email", skill), "a namespace is no prefix").toBe(false);
-    expect(capabilities.isGranted("gog.email.evil", skill), "what the namespace has, is given").toBe(true);
+    expect(capabilities.isGranted("gogx.email", skill), "a namespace is not a prefix").toBe(false);
+    expect(capabilities.isGranted("gog.email.evil", skill), "what the namespace provides is granted").toBe(true);
   });
 });
 

@@ -51,15 +51,20 @@ describe("overridden texts of a prompt", () => {
   });
 
   it.each<[string, Record<string, unknown>, string, string]>([
-    ["a section that there is not", { tsk: { template: "x" } }, "override-unknown", 'did you mean "task"?'],
+    ["an unknown section", { tsk: { template: "x" } }, "override-unknown", 'did you mean "task"?'],
     ["a key of a section inside, alone", { inner: { template: "x" } }, "override-unknown", "existing sections: "],
-    ["a key of JavaScript's", { constructor: { template: "x" } }, "override-unknown", "existing sections: "],
+    [
+      "a reserved property of JavaScript",
+      { constructor: { template: "x" } },
+      "override-unknown",
+      "existing sections: ",
+    ],
     ["a section that takes none", { fixed: { template: "x" } }, "override-refused", "acceptsOverrides"],
     ["a section of skills", { skills: { template: "x" } }, "override-refused", "one of its skills"],
-    ["a tool that there is not", { "skills.tooled": { tools: { lnt: "x" } } }, "override-unknown", "lint"],
+    ["an unknown tool", { "skills.tooled": { tools: { lnt: "x" } } }, "override-unknown", "lint"],
     ["an empty text", { task: { template: " " } }, "definition-invalid", "write"],
     ["a lone dollar sign", { task: { template: "costs $ 5" } }, "template-invalid", "$$"],
-    ["a part that there is not", { task: { title: "x" } }, "definition-invalid", "template, summary, tools"],
+    ["an unknown part", { task: { title: "x" } }, "definition-invalid", "template, summary, tools"],
     ["a text in place of an object", { task: "x" }, "definition-invalid", "template, summary, tools"],
   ])("are refused for %s", (_, overrides, code, fix) => {
     const error = refusal(() => template.bind({}, { overrides: overrides as never }));

@@ -96,9 +96,9 @@ describe("own tools of a loaded skill", () => {
   });
 
   it.each([
-    ["folders that are written alike", ["scripts/a.b/do.sh", "scripts/a_b/do.sh"]],
-    ["folders of other letters", ["scripts/é/do.sh", "scripts/ü/do.sh"]],
-    ["a name that another's path makes", ["scripts/a/do.sh", "scripts/b/do.sh", "scripts/a_do_sh.sh"]],
+    ["folders with equivalent names", ["scripts/a.b/do.sh", "scripts/a_b/do.sh"]],
+    ["folders in other scripts", ["scripts/é/do.sh", "scripts/ü/do.sh"]],
+    ["a name that collides with another's path", ["scripts/a/do.sh", "scripts/b/do.sh", "scripts/a_do_sh.sh"]],
   ])("[P-25] distinguish scripts in %s", async (_, paths) => {
     const files = Object.fromEntries(paths.map((path) => [path, says(path)]));
     const { session } = await opened(filesOf({ x: { files } }), { allowsSubAgents: false });
@@ -215,7 +215,7 @@ describe("own tools of a loaded skill", () => {
 
   it.each([
     ["all of them", {}, ["z.count", "z.run", "a.one", "a.run", "m.run"]],
-    ["only what is theirs", { allowsSubAgents: false }, ["z.count", "a.one"]],
+    ["only their own skills", { allowsSubAgents: false }, ["z.count", "a.one"]],
   ])("[P-25] are grouped by skill, in the order of loading: %s", async (_, options, order) => {
     const { session } = await opened(
       filesOf({ a: { more: TOOLSET, files: one }, m: {}, z: { files: { "scripts/count.sh": says("counted") } } }),

@@ -47,7 +47,7 @@ describe("a skill that this machine cannot run", () => {
   it.each([
     ["a skill of words", { missingEngine: () => "bwrap", hasPackages: () => false, hasProgram: () => false }, {}],
     ["a system that is named", {}, { metadata: { os: ["macos", "linux"] } }],
-    ["an interpreter that a package brings", { hasProgram: () => false }, { scripts: ["a.rb"], packages: ["ruby"] }],
+    ["an interpreter that a package provides", { hasProgram: () => false }, { scripts: ["a.rb"], packages: ["ruby"] }],
     [
       "what an image may have",
       { programs: "own" as const, hasPackages: () => false, hasProgram: () => false },

@@ -130,10 +130,10 @@ describe("the time that users take to answer", () => {
     await Promise.all(ten);
     expect(waited()).toBe(100);
     time += 50;
-    expect(waited(), "somebody is still being asked").toBe(150);
+    expect(waited(), "a question is still open").toBe(150);
     word.resolve();
     await last;
     time += 10;
-    expect(waited(), "nobody is being asked").toBe(150);
+    expect(waited(), "no question is open").toBe(150);
   });
 });

@@ -196,9 +196,9 @@ to view full workflow and access tools: lint_code.]`);
     ["no key", { key: "" }, 'Prompt ""'],
     ["a key with a dot", { key: "a.b" }, "the key"],
     ["no sections", { sections: undefined }, "its sections are not an array"],
-    ["a section that is none", { sections: [{}] }, "an entry is not a section"],
-    ["two sections of one key", { sections: [task, task] }, 'two sections have the key "task"'],
-    ["a word that is none", { section: [] }, 'unknown option "section"'],
+    ["an invalid section", { sections: [{}] }, "an entry is not a section"],
+    ["two sections with the same key", { sections: [task, task] }, 'two sections have the key "task"'],
+    ["an invalid word", { section: [] }, 'unknown option "section"'],
   ])("is refused for %s", (_, options, said) => {
     expect(
       refusal(() => promptTemplate({ ns: "n", key: "k", sections: [task], ...options } as never)).message,
@@ -208,7 +208,7 @@ to view full workflow and access tools: lint_code.]`);
   it.each<[string, unknown[], string]>([
     ["parameters that are a text", ["python"], "the parameters are not an object"],
     ["a list of parameters", [["python"]], "the parameters are not an object"],
-    ["an option that is none", [{}, { override: {} }], 'unknown option "override"'],
+    ["an invalid option", [{}, { override: {} }], 'unknown option "override"'],
   ])("is not bound to %s", (_, args, said) => {
     expect(refusal(() => template.bind(...(args as []))).message).toContain(said);
   });

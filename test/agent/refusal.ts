@@ -9,7 +9,7 @@ export function refusal(work: () => unknown): PromptValidationError {
   } catch (error) {
     thrown = error;
   }
-  expect(thrown, "what was thrown").toBeInstanceOf(PromptValidationError);
+  expect(thrown, "the thrown error").toBeInstanceOf(PromptValidationError);
   const error = thrown as PromptValidationError;
   expect(error.fix).toMatch(/\S/);
   expect(error.message).not.toMatch(/\[object/);

@@ -64,7 +64,7 @@ describe("an active run", () => {
     expect(answers[0]).toContain("label: untrusted");
     expect(answers[1]).toContain("capability-not-granted");
     expect(answers[2]).toContain("label: untrusted");
-    expect(notes.asked, "whoever serves it").toHaveLength(2);
+    expect(notes.asked, "the provider").toHaveLength(2);
   });
 
   it("[S-10] makes no further call when its skill is disabled, not even from a command that was started before", async () => {
@@ -140,7 +140,7 @@ describe("an active run", () => {
       expect.stringContaining("Skill 'outer' is disabled in the configuration"),
     ]);
     expect(answers[3], "and has it again when it is enabled").toContain("here again");
-    expect(notes.asked, "whoever serves it").toHaveLength(1);
+    expect(notes.asked, "the provider").toHaveLength(1);
   });
 
   it("[S-10] has a command that it started before refused by the broker when the parent run is disabled", async () => {
@@ -194,7 +194,7 @@ describe("settings that a program passes", () => {
     const settings: Settings = { ...scene.found.settings };
     const capabilities = createCapabilities({ ...scene.found, settings, providers: [scene.notes.provider] });
     scene.configure("[skills.x]\nenabled = false\n");
-    expect(scene.found.settings.skills.get("x")?.enabled, "those that are followed").toBe(false);
+    expect(scene.found.settings.skills.get("x")?.enabled, "files that are followed").toBe(false);
     const { result } = await scene.use({ skill: "x" }, { settings, capabilities, caller: CALLER });
     expect(result).toMatchObject({ stop: "answer", content: "done" });
     expect(scene.answers[0]).toContain("label: untrusted");

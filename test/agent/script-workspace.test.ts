@@ -154,7 +154,7 @@ describe("an argument that names a file which the script cannot see", () => {
 describe("a workspace that is not mounted by default", () => {
   it.each([
     ["the user's home folder", "home", "workspace-too-wide"],
-    ["a folder that holds it", "", "workspace-too-wide"],
+    ["a parent folder", "", "workspace-too-wide"],
     ["a hidden folder of it", "home/.ssh", "workspace-private"],
     ["a folder in a hidden folder of it", "home/.config/app", "workspace-private"],
   ])("is %s: the script runs without it, and explains that when it is missed", async (_, folder, code) => {

@@ -149,7 +149,7 @@ describe("values of a skill", () => {
       expect(() => requireSecretOwner(scene.skill("research"), scene)).toThrow(
         expect.objectContaining({ code: "grants-unreadable" }),
       );
-      expect(readFileSync(join(scene.root, "home/.skillet/grants.json"), "utf8"), "it is left as it is").toBe(broken);
+      expect(readFileSync(join(scene.root, "home/.skillet/grants.json"), "utf8"), "it does not change").toBe(broken);
     }
   });
 

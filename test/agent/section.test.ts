@@ -131,7 +131,7 @@ const given = (options: Partial<Record<keyof MarkdownOptions<unknown> | string, 
 describe("an invalid section", () => {
   it.each<[string, object, string]>([
     ["no key", { key: undefined }, "the key"],
-    ["a key that is no text", { key: Symbol("a") }, "the key"],
+    ["a key that is not text", { key: Symbol("a") }, "the key"],
     ["a key with a dot", { key: "a.b" }, "no dot"],
     ["a key with capitals", { key: "Task" }, "the key"],
     ["a key of 65 characters", { key: "a".repeat(65) }, "the key"],
@@ -141,23 +141,27 @@ describe("an invalid section", () => {
     ["a title of two lines", { title: "a\n# b" }, "more than one line"],
     ["no template", { template: undefined }, "the template is empty"],
     ["a blank template", { template: "\n  \n" }, "the template is empty"],
-    ["a template that is no text", { template: 5 }, "the template is empty"],
+    ["a template that is not text", { template: 5 }, "the template is empty"],
     ["a lone dollar sign", { template: "costs $ 5" }, "line 1"],
     ["a lone dollar sign in its summary", { summary: "costs $ 5" }, "line 1"],
     ["a blank summary", { summary: " " }, "the summary is empty"],
-    ["a summary to show, and none written", { visibility: "SUMMARY" }, "has no summary"],
-    ["a visibility that there is not", { visibility: "full" }, "its visibility is invalid"],
-    ["an `enabled` that is no function", { enabled: true }, "`enabled` is not a function"],
-    ["defaultParams that are no object", { defaultParams: ["a"] }, "`defaultParams` is not an object"],
-    ["a word that is none", { defaultparams: {} }, 'unknown option "defaultparams"'],
-    ["tools that are no list", { tools: {} }, "`tools` is not an array"],
-    ["a tool that is none", { tools: [{ name: "x" }] }, "an entry of `tools` is not a tool"],
-    ["nothing for a tool", { tools: [undefined] }, "an entry of `tools` is not a tool"],
+    ["a summary to show, but without one", { visibility: "SUMMARY" }, "has no summary"],
+    ["an unknown visibility", { visibility: "full" }, "its visibility is invalid"],
+    ["an `enabled` that is not a function", { enabled: true }, "`enabled` is not a function"],
+    ["defaultParams that are not an object", { defaultParams: ["a"] }, "`defaultParams` is not an object"],
+    ["an unknown string", { defaultparams: {} }, 'unknown option "defaultparams"'],
+    ["tools that are not a list", { tools: {} }, "`tools` is not an array"],
+    ["an invalid tool", { tools: [{ name: "x" }] }, "an entry of `tools` is not a tool"],
+    ["undefined as a tool", { tools: [undefined] }, "an entry of `tools` is not a tool"],
     ["a tool called open_sections", { tools: [tool("open_sections")] }, '"open_sections"'],
-    ["children that are no list", { children: {} }, "its sections are not an array"],
-    ["a child that is none", { children: [{ kind: "ref", key: "x" }] }, "an entry is not a section"],
-    ["nothing for a child", { children: [undefined] }, "an entry is not a section"],
-    ["two children of one key", { children: [markdown(task), markdown(task)] }, 'two sections have the key "task"'],
+    ["children that are not a list", { children: {} }, "its sections are not an array"],
+    ["an invalid child", { children: [{ kind: "ref", key: "x" }] }, "an entry is not a section"],
+    ["undefined as a child", { children: [undefined] }, "an entry is not a section"],
+    [
+      "two children with the same key",
+      { children: [markdown(task), markdown(task)] },
+      'two sections have the key "task"',
+    ],
   ])("[N-02] is refused for %s", (_, options, said) => {
     for (const make of [markdown, (all: object) => skill({ name: "a", description: "d", ...all } as never)]) {
       if (make !== markdown && "visibility" in options && options.visibility === "SUMMARY") continue; // A skill has a summary.
@@ -175,9 +179,9 @@ describe("an invalid section", () => {
       },
       "failed: no database",
     ],
-    ["gives nothing", () => undefined, "did not return a boolean"],
-    ["gives a text", () => "yes", "did not return a boolean"],
-    ["gives a promise", async () => true, "did not return a boolean"],
+    ["returns nothing", () => undefined, "did not return a boolean"],
+    ["returns a text", () => "yes", "did not return a boolean"],
+    ["returns a promise", async () => true, "did not return a boolean"],
   ])("[N-17] names the section whose `enabled` %s", (_, enabled, said) => {
     const inner = markdown({ ...task, key: "inner", enabled: enabled as never });
     const error = refusal(() => render([markdown({ ...task, children: [inner] })]));
@@ -197,10 +201,10 @@ describe("an invalid section", () => {
       },
       "`visibility` failed: why",
     ],
-    ["gives nothing", () => undefined, "its visibility is invalid"],
-    ["gives a promise", async () => "FULL", "its visibility is invalid"],
-    ["gives a word that is none", () => "HIDDEN", "its visibility is invalid"],
-    ["asks for a summary that is not there", () => "SUMMARY", "has no summary"],
+    ["returns nothing", () => undefined, "its visibility is invalid"],
+    ["returns a promise", async () => "FULL", "its visibility is invalid"],
+    ["returns an unknown string", () => "HIDDEN", "its visibility is invalid"],
+    ["shows a missing summary", () => "SUMMARY", "has no summary"],
   ])("names the section whose `visibility` %s", (_, visibility, said) => {
     const { message } = refusal(() => render([markdown({ ...task, visibility: visibility as never })]));
     expect(message).toContain('Section "task": ');

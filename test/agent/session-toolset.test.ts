@@ -111,7 +111,7 @@ describe("a session with a skill that provides tools", () => {
     edit(toolsetOf({ one: 'return "second"' }));
     expect((await session.call("x.one", {})).text).toContain("second");
     edit("export const word = 'third';", INDEX.replace("index", "word"));
-    expect((await session.call("x.one", {})).text, "a file more is an edit too").toContain("second");
+    expect((await session.call("x.one", {})).text, "an added file is an edit too").toContain("second");
     edit(toolsetOf({ one: "return word", two: 'return "2"' }, 'import { word } from "./word";'));
     expect((await session.call("x.one", {})).text).toContain("third");
     expect((await session.call("x.two", {})).text).toContain("2");

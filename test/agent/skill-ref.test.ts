@@ -14,7 +14,7 @@ function refError(work: () => unknown): SkillRefError {
   } catch (error) {
     thrown = error;
   }
-  expect(thrown, "what was thrown").toBeInstanceOf(SkillRefError);
+  expect(thrown, "the thrown error").toBeInstanceOf(SkillRefError);
   return thrown as SkillRefError;
 }
 
@@ -90,7 +90,7 @@ describe("a reference to a skill's folder", () => {
     ],
     "no frontmatter": ["invalid_frontmatter", text("Just text."), /frontmatter/],
     "frontmatter without an end": ["invalid_frontmatter", text("---\nname: a\n")],
-    "frontmatter that is no YAML": ["invalid_frontmatter", text("---\n{ [\n---\nx\n"), /YAML/],
+    "frontmatter that is not YAML": ["invalid_frontmatter", text("---\n{ [\n---\nx\n"), /YAML/],
     "an empty file": ["invalid_frontmatter", text("")],
     "no name": ["invalid_frontmatter", text("---\ndescription: d\n---\nx\n"), /`name` is missing/],
     "an empty name": ["invalid_frontmatter", text("---\nname:\ndescription: d\n---\nx\n"), /`name` is missing/],
@@ -105,7 +105,7 @@ describe("a reference to a skill's folder", () => {
     ],
     "no description": ["invalid_frontmatter", text("---\nname: a\n---\nx\n"), /description/],
     "a blank description": ["invalid_frontmatter", text('---\nname: a\ndescription: " "\n---\nx\n'), /description/],
-    "bytes that are no text": [
+    "bytes that are not text": [
       "invalid_frontmatter",
       (folder) => writeFileSync(join(folder, "SKILL.md"), Buffer.from("---\nname: \xff\n---\n", "latin1")),
       /UTF-8/,
@@ -149,10 +149,10 @@ describe("a reference to a skill's folder", () => {
     ["an empty path", { path: "" }, "the path is empty"],
     ["an empty text", " ", "the path is empty"],
     ["no path", {}, "the path is empty"],
-    ["a path that is no text", { path: 5 }, "the path is empty"],
-    ["a base that is no text", { path: "a", basePath: new URL("file:///tmp") }, "`basePath` is not a string"],
-    ["an `enabled` that is no function", { path: "a", enabled: true }, "`enabled` is not a function"],
-    ["a word that is none", { path: "a", base_path: "b" }, 'unknown option "base_path"'],
+    ["a path that is not text", { path: 5 }, "the path is empty"],
+    ["a base that is not text", { path: "a", basePath: new URL("file:///tmp") }, "`basePath` is not a string"],
+    ["an `enabled` that is not a function", { path: "a", enabled: true }, "`enabled` is not a function"],
+    ["an unknown string", { path: "a", base_path: "b" }, 'unknown option "base_path"'],
   ])("[N-07] is refused for %s", (_, options, said) => {
     expect(refusal(() => skillRef(options as never)).message).toContain(said);
   });

@@ -111,7 +111,7 @@ to view full workflow and access tools: lint_code, run_tests.]`);
     ["a name of 65 characters", { name: "a".repeat(65) }],
     ["a name with a line break", { name: "a\n" }],
     ["a name that is reserved", { name: "defaults" }],
-    ["a name that is no text", { name: 5 }],
+    ["a name that is not text", { name: 5 }],
     ["no description", { description: undefined }],
     ["a blank description", { description: " \n " }],
     ["a description of 1025 characters", { description: "d".repeat(1025) }],

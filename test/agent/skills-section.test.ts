@@ -102,7 +102,7 @@ describe("a section of skills", () => {
     ["a list", ["b", "docs", "unknown"], ["b", "docs"]],
     ["a set", new Set(["a"]), ["a"]],
     ["none", [], []],
-    ["names that there are not", ["x", "__proto__"], []],
+    ["unknown names", ["x", "__proto__"], []],
     ["null", null, ["a", "b", "docs"]],
     ["nothing", undefined, ["a", "b", "docs"]],
   ])("[N-16] is filtered by name: %s", (_, enabledSkills, wanted) => {
@@ -181,20 +181,20 @@ describe("a section of skills", () => {
   });
 
   it.each<[string, object, string]>([
-    ["skills that are no list", { skills: {} }, "its skills are not an array"],
-    ["references that are no list", { skillRefs: "a" }, "its skills are not an array"],
-    ["a skill that is none", { skills: [{ name: "a" }] }, "an entry is not a skill"],
+    ["skills that are not a list", { skills: {} }, "its skills are not an array"],
+    ["references that are not a list", { skillRefs: "a" }, "its skills are not an array"],
+    ["an invalid skill", { skills: [{ name: "a" }] }, "an entry is not a skill"],
     [
-      "a section that is no skill",
+      "a section that is not a skill",
       { skills: [markdown({ title: "a", key: "a", template: "a" })] },
       "an entry is not a skill",
     ],
-    ["nothing for a skill", { skills: [undefined] }, "an entry is not a skill"],
+    ["undefined as a skill", { skills: [undefined] }, "an entry is not a skill"],
     ["a key with a dot", { key: "a.b" }, "the key"],
     ["an empty title", { title: " " }, "the title is empty"],
     ["a title of two lines", { title: "a\nb" }, "more than one line"],
-    ["an `enabled` that is no function", { enabled: true }, "`enabled` is not a function"],
-    ["a word that is none", { skill_refs: [] }, 'unknown option "skill_refs"'],
+    ["an `enabled` that is not a function", { enabled: true }, "`enabled` is not a function"],
+    ["an unknown string", { skill_refs: [] }, 'unknown option "skill_refs"'],
   ])("is refused for %s", (_, options, said) => {
     expect(refusal(() => skillsSection(options as never)).message).toContain(said);
   });

@@ -108,7 +108,7 @@ describe("read_file", () => {
 
   it.each([
     ["a PNG image", Uint8Array.from([0x89, 0x50, 0x4e, 0x47, 0, 1, 2]), "path-binary", "a PNG image of 7 bytes"],
-    ["what is no UTF-8", Uint8Array.from([0x61, 0xff, 0xfe, 0x62]), "path-binary", "not text"],
+    ["not UTF-8", Uint8Array.from([0x61, 0xff, 0xfe, 0x62]), "path-binary", "not text"],
   ])("describes %s", async (_, bytes, code, says) => {
     const { call, found } = await enclosed({ files: { "a.bin": bytes } });
     expect(await call("read_file", { path: "a.bin" })).toMatchObject({

@@ -206,7 +206,7 @@ describe("a toolset", () => {
     writeFileSync(join(scene.root, "home/.agent/skills/x/toolsets/word.ts"), "export const word = 'after';");
     const again = await openIn(await scene.again());
     expect((await again.call("one")).text).toContain("after");
-    expect((await call("one")).text, "what runs stays what was judged").toContain("before");
+    expect((await call("one")).text, "the running code is the checked one").toContain("before");
   });
 
   it("[Q-04] never runs in an untrusted workspace, and runs trusted code until it changes", async () => {

@@ -19,7 +19,7 @@ describe("uv itself, in a sandbox", { timeout: 180_000 }, () => {
     skip,
   }) => {
     const uv = realUv();
-    if (uv === undefined) return skip("no uv can be had for this machine");
+    if (uv === undefined) return skip("this machine has no uv");
     const packages = temporaryFolder();
     chmodSync(packages, 0o755);
     const index = await pythonIndex(
@@ -63,6 +63,6 @@ describe("uv itself, in a sandbox", { timeout: 180_000 }, () => {
     expect(script).toMatchObject({ stdout: "hello inline\n", exitCode: 0, refusals: [] });
     const { length } = index.asked;
     expect((await use({ skill: "x", message: "Greet." })).result).toMatchObject({ content: "done", isError: false });
-    expect(index.asked, "nothing is asked for again").toHaveLength(length);
+    expect(index.asked, "nothing is requested again").toHaveLength(length);
   });
 });

@@ -69,7 +69,7 @@ function mended(bytes: Buffer): Buffer {
 const KINDS: readonly (readonly [string, (next: (below: number) => number) => Buffer])[] = [
   ["zip", (next) => changed(ZIP, next)],
   ["tar", (next) => gzipSync(changed(TAR, next), { level: 1 })],
-  ["tar with right sums", (next) => gzipSync(mended(changed(TAR, next)), { level: 1 })],
+  ["tar with correct checksums", (next) => gzipSync(mended(changed(TAR, next)), { level: 1 })],
   ["compressed tar", (next) => changed(gzipSync(TAR), next)],
 ];
 

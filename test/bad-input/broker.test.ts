@@ -40,7 +40,7 @@ describe("code with a socket of its run", () => {
     expect((await use({ skill: "x" }, { ...host, approve })).result.stop).toBe("answer");
     expect(
       asked.map(({ aborted }) => aborted),
-      "the question is taken back",
+      "the question is withdrawn",
     ).toEqual([true]);
     word.resolve({ isApproved: true });
     await expect

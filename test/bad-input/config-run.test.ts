@@ -94,9 +94,9 @@ function start({ home, project }: Place, args: readonly string[], stdio: "pipe" 
 
 describe.runIf(isBuilt)("the program", () => {
   it.each<[string, (home: string) => boolean]>([
-    ["when it has hardly begun", () => true],
-    ["when its run begins", (home) => existsSync(join(home, ".skillet/runs"))],
-    ["when a command of its run goes on", () => findHostProcesses("echo begun; sleep 60")?.length !== 0],
+    ["right after its start", () => true],
+    ["when its run starts", (home) => existsSync(join(home, ".skillet/runs"))],
+    ["while a command of its run continues", () => findHostProcesses("echo begun; sleep 60")?.length !== 0],
   ])("[Q-15] ends at Ctrl-C %s", async (_, isThere) => {
     const here = place();
     const child = start(here, ["run", "slow"]);

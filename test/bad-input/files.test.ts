@@ -15,7 +15,7 @@ import { onlySkill, SECRET } from "./scene.ts";
 const ROWS = [
   refused("file-folder-in-its-place", "refuses a folder called SKILL.md", "not-a-file"),
   loads("file-lower-case", "loads skill.md and says how it is spelled", "file-case"),
-  refused("file-text-ending", "says that SKILL.md.txt is no skill file", "file-name"),
+  refused("file-text-ending", "reports that SKILL.md.txt is not a skill file", "file-name"),
 ];
 
 test.for(ROWS.map((row) => [row.title, row] as const))("[Q-09] %s", async ([, row]) => {

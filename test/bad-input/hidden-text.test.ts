@@ -51,18 +51,18 @@ const ROWS = [
   loads("hidden-body-escape-sequence", "reports an escape sequence in instructions", "hidden-text-body"),
 
   // Characters that scripts and emoji need
-  loads("hidden-nothing-family", "lets a family, a profession and a rainbow pass"),
-  loads("hidden-nothing-flags", "lets flags of countries and of their parts pass"),
-  loads("hidden-nothing-skin-tones", "lets skin tones pass"),
-  loads("hidden-nothing-keycaps", "lets keycaps pass"),
-  loads("hidden-nothing-persian", "lets Persian with its non-joiner pass"),
-  loads("hidden-nothing-hindi", "lets Hindi with its joiner pass"),
-  loads("hidden-nothing-hebrew", "lets Hebrew pass"),
-  loads("hidden-nothing-hebrew-mark", "lets the mark after Hebrew punctuation pass"),
-  loads("hidden-nothing-mongolian", "lets Mongolian with its variation selector pass"),
-  loads("hidden-nothing-chinese", "lets Chinese with a registered variant pass"),
-  loads("hidden-nothing-japanese-width", "lets full-width letters and blanks pass"),
-  loads("hidden-nothing-variation-of-symbols", "lets variants of symbols pass"),
+  loads("hidden-nothing-family", "accepts a family, a profession and a rainbow"),
+  loads("hidden-nothing-flags", "accepts flags of countries and of their parts"),
+  loads("hidden-nothing-skin-tones", "accepts skin tones"),
+  loads("hidden-nothing-keycaps", "accepts keycaps"),
+  loads("hidden-nothing-persian", "accepts Persian with its non-joiner"),
+  loads("hidden-nothing-hindi", "accepts Hindi with its joiner"),
+  loads("hidden-nothing-hebrew", "accepts Hebrew"),
+  loads("hidden-nothing-hebrew-mark", "accepts the mark after Hebrew punctuation"),
+  loads("hidden-nothing-mongolian", "accepts Mongolian with its variation selector"),
+  loads("hidden-nothing-chinese", "accepts Chinese with a registered variant"),
+  loads("hidden-nothing-japanese-width", "accepts full-width letters and blanks"),
+  loads("hidden-nothing-variation-of-symbols", "accepts variants of symbols"),
 ];
 
 test.for(ROWS.map((row) => [row.title, row] as const))("[Q-08] %s", async ([, row]) => {
@@ -93,7 +93,7 @@ describe("single characters", () => {
     ["C1 controls", "control", range(0x7f, 0x9f)],
     ["line and paragraph separators", "control", [0x2028, 0x2029]],
     ["embeddings, overrides and isolates", "hidden", [...range(0x202a, 0x202e), ...range(0x2066, 0x2069)]],
-    ["direction marks beside Latin", "hidden", [0x200e, 0x200f, 0x061c]],
+    ["direction marks next to Latin", "hidden", [0x200e, 0x200f, 0x061c]],
     ["zero-width characters", "hidden", [0x200b, 0x200c, 0x200d, 0x2060, 0xfeff]],
     ["invisible operators and deprecated formats", "hidden", [...range(0x2061, 0x2065), ...range(0x206a, 0x206f)]],
     ["fillers and joiners", "hidden", [0xad, 0x34f, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x180e, 0x3164, 0xffa0]],
@@ -159,7 +159,7 @@ describe("skills in other forms", () => {
 
   test.for([
     ["that an escape makes", yaml('"Do \\u202e it."')],
-    ["that stand there", yaml("Do \u202e it.")],
+    ["the characters in place", yaml("Do \u202e it.")],
   ] as const)("[Q-08] hidden characters %s in a YAML skill's instructions are reported", ([, text]) => {
     const folder = temporaryFolder({ "x.yaml": text });
     expect(check(`${folder}/x.yaml`)).toEqual({ isValid: true, codes: ["hidden-text-body"] });

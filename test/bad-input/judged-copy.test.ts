@@ -63,9 +63,9 @@ async function scene() {
 /** The folder that is swapped for a link, and the link's target. */
 const SWAPS: readonly (readonly [what: string, place: string, target: string])[] = [
   ["its folder", "a/b/skills/odd", "elsewhere/odd"],
-  ["its folder, for one that holds no skill", "a/b/skills/odd", "private/deep"],
+  ["its folder, for one without a skill", "a/b/skills/odd", "private/deep"],
   ["the folder of skills", "a/b/skills", "elsewhere"],
-  ["a folder above that", "a/b", "elsewhere"],
+  ["a parent folder of that", "a/b", "elsewhere"],
 ];
 
 function swap(root: string, place: string, target: string): void {
@@ -81,7 +81,7 @@ const READERS: Readonly<Record<string, (skill: Skill, root: string) => unknown>>
   "the list of its files": async (skill) => JSON.stringify(await (await withCurrentFiles(skill)).files()),
   "a copy": async (skill) =>
     [...(await copySkill(skill)).files.values()].map(({ bytes }) => Buffer.from(bytes).toString()).join(),
-  "a copy of the files that there are now": async (skill) =>
+  "a copy of the current files": async (skill) =>
     [...(await copySkill(await withCurrentFiles(skill))).files.values()]
       .map(({ bytes }) => Buffer.from(bytes).toString())
       .join(),
@@ -185,13 +185,15 @@ describe("a skill folder that another folder replaces", () => {
     const session = openSession(catalog, { workspace: root });
     rmSync(folder, { recursive: true });
     mkdirSync(join(root, "held")); // This keeps its inode from being reused for the next folder.
-    writeFiles(folder, { "SKILL.md": skillText("odd"), key: "made anew" });
+    writeFiles(folder, { "SKILL.md": skillText("odd"), key: "created again" });
     if (skill.origin.folderId !== (await catalog.reload()).get("odd").origin.folderId)
       await expect(async () => await skill.read("key")).rejects.toThrow(
         expect.objectContaining({ code: "resource-changed" }),
       );
-    expect(Buffer.from(await (await catalog.reload()).get("odd").read("key")).toString()).toBe("made anew");
-    expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).text).toContain("made anew");
+    expect(Buffer.from(await (await catalog.reload()).get("odd").read("key")).toString()).toBe("created again");
+    expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).text).toContain(
+      "created again",
+    );
   });
 
   it("[Q-09] files that an editor replaces are read in their present state, and a skill that is a link stays one", async () => {

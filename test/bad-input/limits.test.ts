@@ -76,9 +76,9 @@ const ROWS: readonly Generated[] = [
   refused("60,000 control characters", `${HEAD}${"\0".repeat(60_000)}\n`, "control-character"),
 
   // Values that are repaired line by line
-  accepted("60,000 blanks in a value to mend", `${HEAD}rationale: @a${" ".repeat(60_000)}b\n`, "yaml-repaired"),
-  accepted("60,000 tabs in a value to mend", `${HEAD}rationale: @a${"\t".repeat(60_000)}b\n`, "yaml-repaired"),
-  accepted("60,000 blanks in an item to mend", `${HEAD}tags:\n - @a${" ".repeat(60_000)}b\n`, "yaml-repaired"),
+  accepted("60,000 blanks in a value to repair", `${HEAD}rationale: @a${" ".repeat(60_000)}b\n`, "yaml-repaired"),
+  accepted("60,000 tabs in a value to repair", `${HEAD}rationale: @a${"\t".repeat(60_000)}b\n`, "yaml-repaired"),
+  accepted("60,000 blanks in an item to repair", `${HEAD}tags:\n - @a${" ".repeat(60_000)}b\n`, "yaml-repaired"),
 
   // Fields with lists of words
   accepted("30,000 open parentheses in a list of tools", `${HEAD}allowed-tools: ${"a(".repeat(30_000)}\n`),
@@ -114,13 +114,13 @@ describe("generated frontmatter", () => {
 
   // Repaired or refused does not matter, as long as it ends.
   const MENDED = [
-    ["60,000 line breaks after a value to mend", `rationale: @a\n${"\n".repeat(60_000)}`],
+    ["60,000 line breaks after a value to repair", `rationale: @a\n${"\n".repeat(60_000)}`],
     ["a quote that is never closed", `rationale: "${"a\n ".repeat(20_000)}\n`],
-    ["13,000 values to mend", "a: @\n".repeat(13_000)],
-    ["13,000 keys before a value to mend", `${"a: .\n".repeat(13_000)}b: @\n`],
+    ["13,000 values to repair", "a: @\n".repeat(13_000)],
+    ["13,000 keys before a value to repair", `${"a: .\n".repeat(13_000)}b: @\n`],
     ["13,000 quotes that are not closed", "a: 'x\n".repeat(10_000)],
-    ["13,000 items to mend", `k:\n${" - @\n".repeat(13_000)}`],
-    ["10,000 nested values to mend", `k:\n${" a: @\n".repeat(10_000)}`],
+    ["13,000 items to repair", `k:\n${" - @\n".repeat(13_000)}`],
+    ["10,000 nested values to repair", `k:\n${" a: @\n".repeat(10_000)}`],
     ["10,000 lines indented with tabs", `k:\n${"\ta: b\n".repeat(10_000)}`],
     ["10,000 items indented with tabs", `k:\n${"\t- @\n".repeat(13_000)}`],
     ["10,000 items with a quote that is not closed", `k:\n${" - 'x\n".repeat(10_000)}`],

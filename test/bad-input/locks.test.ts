@@ -41,7 +41,7 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
     /the lock was edited/,
   ],
   [
-    "holds the marks of a merge",
+    "contains merge markers",
     (file, lock) => writeFileSync(file, `<<<<<<< ours\n${lock}=======\n>>>>>>> theirs\n`),
     "lock-unreadable",
     /merge conflict markers/,
@@ -49,7 +49,7 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
   ["is a folder", (file) => mkdirSync(file), "lock-unreadable", /it is not a regular file/],
   ["is a pipe", (file) => makePipe(file), "lock-unreadable", /it is not a regular file/],
   [
-    "is a link to one that is right",
+    "is a link to a valid one",
     (file, lock) => {
       writeFileSync(`${file}.real`, lock);
       symlinkSync(`${file}.real`, file);
@@ -57,9 +57,9 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
     "lock-unreadable",
     /it is a link/,
   ],
-  ["is a link to nothing", (file) => symlinkSync("/nowhere", file), "lock-unreadable", /it is a link/],
+  ["is a dangling link", (file) => symlinkSync("/nowhere", file), "lock-unreadable", /it is a link/],
   [
-    "is a link to something of somebody's",
+    "is a link to a foreign file",
     (file) => {
       writeFileSync(`${file}.key`, SECRET);
       symlinkSync(`${file}.key`, file);
@@ -67,7 +67,7 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
     "lock-unreadable",
     /it is a link/,
   ],
-  ["is something of somebody's", (file) => writeFileSync(file, SECRET), "lock-unreadable", /it is not JSON/],
+  ["is a foreign file", (file) => writeFileSync(file, SECRET), "lock-unreadable", /it is not JSON/],
   [
     "has 300 MB",
     (file, lock) => {
@@ -78,7 +78,7 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
     /larger than 64 MiB/,
   ],
   [
-    "leads out of a skill",
+    "names a path outside a skill",
     (file, lock) => writeFileSync(file, lock.replace('"SKILL.md"', '"../../../etc/passwd"')),
     "lock-unreadable",
     /leaves the folder/,
@@ -86,39 +86,42 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
 ];
 
 describe("a lock file", () => {
-  it.each(LOCKS)("%s disables all skills next to it, with the reason, and nothing else", async (_, make, code, why) => {
-    const before = await discoverIn(FILES);
-    lockAll(dirOf(before));
-    const file = join(dirOf(before), "skills.lock");
-    const lock = readFileSync(file, "utf8");
-    rmSync(file);
-    make(file, lock);
-    const scene = await before.again();
-    for (const name of ["x", "y"]) {
-      const skill = scene.skill(name);
-      expect(scene.trust.getStatus(skill)).toBe("changed");
-      const [denial, ...more] = findDenials(skill, scene, "load");
-      expect(more).toEqual([]);
-      expect(denial).toMatchObject({ code, message: expect.stringMatching(why) });
-      expect(denial?.fix).not.toBe("");
-      expect(denial?.message).toContain(file);
-      expect(() => scene.trust.grant([{ skill, copy: { digest: "", files: new Map(), instructions: "" } }])).toThrow(
-        expect.objectContaining({ code }),
-      );
-    }
-    expect(findDenials(scene.skill("own"), scene, "use")).toEqual([]);
-    const session = openSession(scene.catalog, scene);
-    expect(session.listVisible().map(({ name }) => name)).not.toContain("x");
-    expect((await session.load("x")).isError).toBe(true);
-    session.close();
-    expect(scene.configuration.diagnostics).toEqual([
-      expect.objectContaining({ code: "lock-unreadable", file, message: expect.stringMatching(why) }),
-    ]);
-    const home = join(scene.root, "home");
-    const told = await skillet(["verify"], { cwd: join(scene.root, "project"), env: { HOME: home } });
-    expect(told.code).not.toBe(0);
-    expect(`${told.stdout}${told.stderr}${JSON.stringify(scene.configuration.diagnostics)}`).not.toContain(SECRET);
-  });
+  it.each(LOCKS)(
+    "that %s disables all skills next to it, with the reason, and nothing else",
+    async (_, make, code, why) => {
+      const before = await discoverIn(FILES);
+      lockAll(dirOf(before));
+      const file = join(dirOf(before), "skills.lock");
+      const lock = readFileSync(file, "utf8");
+      rmSync(file);
+      make(file, lock);
+      const scene = await before.again();
+      for (const name of ["x", "y"]) {
+        const skill = scene.skill(name);
+        expect(scene.trust.getStatus(skill)).toBe("changed");
+        const [denial, ...more] = findDenials(skill, scene, "load");
+        expect(more).toEqual([]);
+        expect(denial).toMatchObject({ code, message: expect.stringMatching(why) });
+        expect(denial?.fix).not.toBe("");
+        expect(denial?.message).toContain(file);
+        expect(() => scene.trust.grant([{ skill, copy: { digest: "", files: new Map(), instructions: "" } }])).toThrow(
+          expect.objectContaining({ code }),
+        );
+      }
+      expect(findDenials(scene.skill("own"), scene, "use")).toEqual([]);
+      const session = openSession(scene.catalog, scene);
+      expect(session.listVisible().map(({ name }) => name)).not.toContain("x");
+      expect((await session.load("x")).isError).toBe(true);
+      session.close();
+      expect(scene.configuration.diagnostics).toEqual([
+        expect.objectContaining({ code: "lock-unreadable", file, message: expect.stringMatching(why) }),
+      ]);
+      const home = join(scene.root, "home");
+      const told = await skillet(["verify"], { cwd: join(scene.root, "project"), env: { HOME: home } });
+      expect(told.code).not.toBe(0);
+      expect(`${told.stdout}${told.stderr}${JSON.stringify(scene.configuration.diagnostics)}`).not.toContain(SECRET);
+    },
+  );
 
   it("that is missing makes added skills wait for approval", async () => {
     const scene = await discoverIn(FILES);

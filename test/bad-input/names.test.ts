@@ -41,22 +41,22 @@ const ROWS = [
   loads("name-defaults", "does not take the name of a section of the configuration", "name-reserved"),
 
   // Names that YAML changes
-  loadsAs("123", "name-number", "reads a number as a name and says so", "name-type", "name-mismatch"),
-  loads("name-null", "lets the folder's name serve for null", "name-type"),
-  loads("name-list", "lets the folder's name serve for a list", "name-type"),
-  loads("name-mapping", "lets the folder's name serve for a mapping", "name-type"),
-  loads("name-boolean", "lets the folder's name serve for true", "name-type"),
-  loads("name-missing", "lets the folder's name serve where there is none"),
-  loadsAs("no", "name-no", "reads no as the word it is", "name-mismatch"),
+  loadsAs("123", "name-number", "reads a number as a name and reports it", "name-type", "name-mismatch"),
+  loads("name-null", "uses the folder's name for null", "name-type"),
+  loads("name-list", "uses the folder's name for a list", "name-type"),
+  loads("name-mapping", "uses the folder's name for a mapping", "name-type"),
+  loads("name-boolean", "uses the folder's name for true", "name-type"),
+  loads("name-missing", "uses the folder's name for a missing name"),
+  loadsAs("no", "name-no", "reads no as a string", "name-mismatch"),
   loadsAs("2024-01-01", "name-date", "reads a date as the text it is", "name-mismatch"),
 
   // Odd but valid names
   loadsAs("constructor", "name-constructor", "loads a property name of JavaScript objects", "name-mismatch"),
   loadsAs("con", "name-device", "loads a device's name", "name-mismatch"),
   loadsAs("a".repeat(64), "name-64-characters", "loads 64 characters", "name-mismatch"),
-  loadsAs("another", "name-mismatch", "loads a name that is not the folder's and says so", "name-mismatch"),
-  loadsAs("Name-Capitals", "name-capitals", "loads capitals and says so", "name-format", "name-mismatch"),
-  loadsAs("name--two", "name-two-hyphens", "loads two hyphens and says so", "name-format", "name-mismatch"),
+  loadsAs("another", "name-mismatch", "loads a name that differs from the folder's and reports it", "name-mismatch"),
+  loadsAs("Name-Capitals", "name-capitals", "loads capitals and reports them", "name-format", "name-mismatch"),
+  loadsAs("name--two", "name-two-hyphens", "loads two hyphens and reports them", "name-format", "name-mismatch"),
   loadsAs("\u05e9\u05dc\u05d5\u05dd", "name-hebrew", "loads a Hebrew name", "name-format", "name-mismatch"),
   loadsAs("\u6280\u80fd", "name-chinese", "loads a Chinese name", "name-format", "name-mismatch"),
 ];
@@ -80,8 +80,8 @@ describe("names of folders and files", () => {
   test.for([
     ["an option", "-rf"],
     ["dots", "..."],
-    ["a tool's", "use_skill"],
-    ["a prototype's", "__proto__"],
+    ["the name of a tool", "use_skill"],
+    ["the name of a prototype", "__proto__"],
     ["a line break", "a\nb"],
     ["an escape sequence", "a\x1b[8mb"],
     ["an override", "a\u202eb"],

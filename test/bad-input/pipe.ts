@@ -12,6 +12,6 @@ export function makePipe(path: string): void {
   const writer = spawn("sh", ["-c", script, path, waited], { stdio: "ignore" });
   onTestFinished(() => {
     writer.kill();
-    expect(existsSync(waited), "somebody waited for a writer").toBe(false);
+    expect(existsSync(waited), "a reader still waited for a writer").toBe(false);
   });
 }

@@ -301,13 +301,17 @@ describe("evals/triggers.json", () => {
   const ROWS: [what: string, text: string, examples: number][] = [
     ["is empty", "", 0],
     ["is not JSON", SECRET, 0],
-    ["is no list", '{"query":"x","should_trigger":true}', 0],
+    ["is not a list", '{"query":"x","should_trigger":true}', 0],
     ["is null", "null", 0],
-    ["holds wrong types", '[1,null,"x",[],{"query":1,"should_trigger":true},{"query":"x","should_trigger":"yes"}]', 0],
-    ["is nested without end", "[".repeat(400_000), 0],
+    [
+      "contains wrong types",
+      '[1,null,"x",[],{"query":1,"should_trigger":true},{"query":"x","should_trigger":"yes"}]',
+      0,
+    ],
+    ["is nested endlessly", "[".repeat(400_000), 0],
     ["is nested deeply", `${"[".repeat(100_000)}${"]".repeat(100_000)}`, 0],
     ["names a prototype", '[{"__proto__":{"query":"x","should_trigger":true}}]', 0],
-    ["holds one good entry", '[{"query":"ship it","should_trigger":true,"split":"train"},7]', 1],
+    ["contains one good entry", '[{"query":"ship it","should_trigger":true,"split":"train"},7]', 1],
     ["is larger than a megabyte", JSON.stringify([{ query: "x".repeat(1_100_000), should_trigger: true }]), 0],
   ];
 

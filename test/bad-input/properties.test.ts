@@ -44,7 +44,7 @@ function judgeAll(source: string): void {
     for (const profile of PROFILES) {
       const { isUsable, name, description, findings } = validateSkill(document, { form: "folder", stem: "x", profile });
       if (isUsable && (name === "" || description === "")) throw new Error("is usable without a name or description");
-      if (!isUsable && findings.length === 0) throw new Error("is refused without a word");
+      if (!isUsable && findings.length === 0) throw new Error("is refused without a message");
     }
   }
 }

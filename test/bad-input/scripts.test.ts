@@ -386,10 +386,10 @@ describe("a script's output", () => {
 
   it.each([
     ["characters of a regular expression", "a.*(b|c)+[d]{2}^$\\?"],
-    ["letters that are no ASCII", "pässwörd-密码-🔑-ключ"],
-    ["quotes and what a shell expands", "k$HOME`id`\"'\\;&|<>"],
-    ["its own beginning again and again", "abababababababac"],
-    ["a replacement's own words", "[API_KEY]-$1-$&"],
+    ["letters that are not ASCII", "pässwörd-密码-🔑-ключ"],
+    ["quotes and shell expansions", "k$HOME`id`\"'\\;&|<>"],
+    ["its own beginning repeated", "abababababababac"],
+    ["text of its own replacement", "[API_KEY]-$1-$&"],
     ["spaces at its ends", "  spaced out  "],
   ])("[Q-22] shows no secret with %s, byte by byte and in every spelling", async (_, secret) => {
     const found = await scene(

@@ -141,9 +141,9 @@ describe("inputs", () => {
     ["an object for a text", { skill: { toString: () => "odd" }, query: {}, path: {} }],
     ["nothing for a text", { skill: null, query: undefined, path: null }],
     ["an empty text", { skill: "", query: "", path: "" }],
-    ["truth for a text", { skill: true, query: true, path: true }],
+    ["a boolean for a text", { skill: true, query: true, path: true }],
     ["a number for a function", { skill: () => "odd", query: () => "", path: () => "" }],
-    ["something deep", { skill: deep, query: deep, path: deep }],
+    ["deep nesting", { skill: deep, query: deep, path: deep }],
   ];
 
   it.each(TOOLS.flatMap((tool) => INPUTS.map(([what, input]) => [tool, what, input] as const)))(

@@ -87,12 +87,12 @@ describe("a toolset that cannot be imported", () => {
   const one = 'Tool.define("one", { description: "d", parameters: z.object({}), execute: () => "" })';
   const BAD: Record<string, [text: string, code: string, says: string]> = {
     throws: ["\nthrow new Error('boom');", "toolset-broken", "toolsets/index.ts:2:7 cannot be imported: boom"],
-    "throws something that is no error": ["throw { a: 1 };", "toolset-broken", "not an Error"],
-    "is no code": ["export const = ;", "toolset-broken", "toolsets/index.ts"],
+    "throws a value that is not an error": ["throw { a: 1 };", "toolset-broken", "not an Error"],
+    "is not code": ["export const = ;", "toolset-broken", "toolsets/index.ts"],
     "rejects later": ["await Promise.reject(new Error('later'));", "toolset-broken", "later"],
     "ends the process": ["process.exit(0);", "toolset-broken", "process.exit"],
-    "imports what is not there": ["import './gone';", "toolset-broken", '"./gone", which is not in the skill'],
-    "imports what is outside": ["import '../../../../elsewhere.ts';", "toolset-import", "outside the skill's folder"],
+    "imports a missing file": ["import './gone';", "toolset-broken", '"./gone", which is not in the skill'],
+    "imports a file outside": ["import '../../../../elsewhere.ts';", "toolset-import", "outside the skill's folder"],
     "imports an absolute path": ["import '/etc/hosts';", "toolset-import", "outside the skill's folder"],
     "imports an address": ["import 'https://example.com/x.js';", "toolset-import", "outside the skill's folder"],
     "imports text": ["import 'data:text/javascript,1';", "toolset-import", "outside the skill's folder"],
@@ -106,41 +106,45 @@ describe("a toolset that cannot be imported", () => {
       "toolset-broken",
       "no",
     ],
-    "holds what is no tool": ["export const Tools = [1];", "toolset-broken", "item 1 is not a tool"],
-    "holds a tool with no name": [
+    "exports an invalid tool": ["export const Tools = [1];", "toolset-broken", "item 1 is not a tool"],
+    "exports a tool without a name": [
       define('export const Tools = [Tool.define("a b", {})];'),
       "toolset-broken",
       "the name is not valid for a tool",
     ],
-    "holds a tool made by hand with no schema": [
+    "exports a hand-made tool without a schema": [
       "export const Tools = [{ name: 'a', description: 'd', execute() {} }];",
       "toolset-broken",
       "no `inputSchema` with type object",
     ],
-    "holds a schema that is no JSON": [
+    "exports a schema that is not JSON": [
       "const s = { type: 'object' }; s.self = s; export const Tools = [{ name: 'a', description: 'd', inputSchema: s, execute() {} }];",
       "toolset-broken",
       "that is not JSON",
     ],
-    "holds a schema that cannot be used": [
+    "exports an unusable schema": [
       "export const Tools = [{ name: 'a', description: 'd', inputSchema: { type: 'object', properties: { a: { $ref: 'https://example.com/x' } } }, execute() {} }];",
       "toolset-broken",
       "that is invalid",
     ],
-    "holds a huge schema": [
+    "exports a huge schema": [
       "export const Tools = [{ name: 'a', description: 'd', inputSchema: { type: 'object', title: 'x'.repeat(1e6) }, execute() {} }];",
       "toolset-broken",
       "more than 65,536",
     ],
-    "holds a schema of dates": [
+    "exports a schema of dates": [
       define(
         'export const Tools = [Tool.define("a", { description: "d", parameters: z.object({ at: z.date() }), execute: () => "" })];',
       ),
       "toolset-broken",
       "JSON Schema",
     ],
-    "holds two of a name": [define(`export const Tools = [${one}, ${one}];`), "toolset-collision", '"one"'],
-    "holds too many": [
+    "exports two tools with the same name": [
+      define(`export const Tools = [${one}, ${one}];`),
+      "toolset-collision",
+      '"one"',
+    ],
+    "exports too many tools": [
       define(
         "export const Tools = Array.from({ length: 65 }, (_, i) => Tool.define('t' + i, { description: 'd', parameters: z.object({}), execute: () => '' }));",
       ),

@@ -164,16 +164,16 @@ const WORD = 'exports.word = "harmless";\n';
 
 describe("a trusted toolset", () => {
   it.each<[string, (root: string) => object]>([
-    ["a file beside its original", (root) => ({ from: `${root}/project/skills/x/a.js`, require: "./evil.cjs" })],
+    ["a file next to its original", (root) => ({ from: `${root}/project/skills/x/a.js`, require: "./evil.cjs" })],
     ["its original itself", (root) => ({ from: `${root}/project/skills/x/a.js`, require: "./own.cjs" })],
     ["a file of the workspace", (root) => ({ from: `${root}/project/a.js`, require: "./evil.cjs" })],
     ["a file of the workspace by its path", (root) => ({ require: `${root}/project/evil.cjs` })],
     ["a file of the workspace by its address", (root) => ({ import: `file://${root}/project/evil.cjs` })],
-    ["a page of its own", () => ({ require: "../notes.md" })],
-    ["a page of its own as a module", () => ({ import: "../notes.md" })],
-    ["a file of its own without an ending", () => ({ require: "../plain" })],
+    ["one of its own pages", () => ({ require: "../notes.md" })],
+    ["one of its own pages as a module", () => ({ import: "../notes.md" })],
+    ["one of its own files without an extension", () => ({ require: "../plain" })],
     ["a text as a module", () => ({ import: "data:text/javascript,export const word = 'EVIL'" })],
-    ["a file of its copy that is none of the skill's", () => ({ require: "../../added.cjs" })],
+    ["a file of its copy that is not part of the skill", () => ({ require: "../../added.cjs" })],
   ])("[Q-04] cannot load %s", async (_, what) => {
     const mark = join(temporaryFolder(), "ran");
     const { found, load } = await loading({ "own.cjs": WORD, "notes.md": evilAt(mark), plain: evilAt(mark) });

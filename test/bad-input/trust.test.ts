@@ -49,8 +49,8 @@ describe("trusted code", () => {
   it.each([
     ["a page that is declared as a script", "notes.md", "scripts: [notes.md]\n"],
     ["a page in the scripts folder", "scripts/notes.markdown", 'scripts: ["scripts/notes.markdown"]\n'],
-    ["a file that is called like an object's prototype", "__proto__", "scripts: [__proto__]\n"],
-    ["a file that is called like an object's member", "constructor", "scripts: [constructor]\n"],
+    ["a file named like an object's prototype", "__proto__", "scripts: [__proto__]\n"],
+    ["a file named like an object's property", "constructor", "scripts: [constructor]\n"],
     ["an ordinary script", "scripts/go.sh", ""],
     ["a script with a newline in its name", "scripts/a\nb.sh", ""],
   ])("[Q-04] does not run once it is changed: %s", async (_, path, more) => {
@@ -188,7 +188,7 @@ describe("trust", () => {
   }
 
   it.each([
-    ["SKILLS_DIR, as it is in many profiles", { SKILLS_DIR: "skills" }],
+    ["SKILLS_DIR, as in many profiles", { SKILLS_DIR: "skills" }],
     ["SKILLS_DIR with dots", { SKILLS_DIR: "./x/../skills/" }],
     ["CUSTOM_SKILLS_DIR", { CUSTOM_SKILLS_DIR: "skills" }],
     ["AGENT_WORKSPACE_ROOT", { AGENT_WORKSPACE_ROOT: "." }],
@@ -415,13 +415,10 @@ describe("a workspace that code may write to", () => {
 
   it.each([
     [
-      "by renaming the folder above it",
+      "by renaming the parent folder",
       `mv .git .git2; mkdir -p .git/objects .git/refs; cp .git2/HEAD .git; ${EVIL_CONFIG} > .git/config`,
     ],
-    [
-      "by a folder that stands in for it",
-      `mkdir -p e/objects e/refs; ${EVIL_CONFIG} > e/config; echo ../e > .git/commondir`,
-    ],
+    ["by a folder in its place", `mkdir -p e/objects e/refs; ${EVIL_CONFIG} > e/config; echo ../e > .git/commondir`],
     [
       "in place",
       `${EVIL_CONFIG} > .git/config; echo evil > .git/hooks/pre-commit; ${EVIL_CONFIG} > .git/config.worktree`,
@@ -482,7 +479,7 @@ describe("a workspace that code may write to", () => {
   });
 
   it.each([
-    ["a folder beside the workspace", "../tmp"],
+    ["a folder next to the workspace", "../tmp"],
     ["a folder of the system", "/etc"],
     ["a folder of the workspace", "sub"],
     ["nothing", "nowhere"],

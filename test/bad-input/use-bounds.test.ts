@@ -96,10 +96,10 @@ const leftIn = () => readdirSync(tmpdir()).filter((name) => /^skillet-(?!test-)/
 
 describe.runIf(process.platform === "linux")("an ended run", () => {
   it.each<[string, { seconds?: number; abortAt?: "once" | "begun" | "running" }]>([
-    ["by its time", { seconds: 1.5 }],
+    ["by its time limit", { seconds: 1.5 }],
     ["from outside", { abortAt: "running" }],
-    ["from outside while it begins", { abortAt: "begun" }],
-    ["before it begins", { abortAt: "once" }],
+    ["from outside at its start", { abortAt: "begun" }],
+    ["before its start", { abortAt: "once" }],
   ])("[Q-15] %s leaves no process and no folder", async (_, { seconds, abortAt }) => {
     const mark = `86${Math.floor(Math.random() * 1e9)}`;
     const before = leftIn();

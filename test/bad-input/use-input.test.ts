@@ -68,11 +68,11 @@ describe("an input schema", () => {
   it.each<[string, object, unknown]>([
     ["a number where a list belongs", { required: 5 }, {}],
     ["a text where a list belongs", { required: "ab" }, {}],
-    ["a type that there is not", { type: "strange" }, {}],
-    ["a list of nothing", { properties: { a: { enum: [] } } }, { a: 1 }],
-    ["a pattern that looks around", { properties: { a: { pattern: "(?=a)" } } }, { a: "a" }],
-    ["a pattern that is none", { properties: { a: { pattern: "[" } } }, { a: "a" }],
-    ["a name for what is not there", { $ref: "#/$defs/missing" }, {}],
+    ["an unknown type", { type: "strange" }, {}],
+    ["a list without items", { properties: { a: { enum: [] } } }, { a: 1 }],
+    ["a pattern with lookaround", { properties: { a: { pattern: "(?=a)" } } }, { a: "a" }],
+    ["an invalid pattern", { properties: { a: { pattern: "[" } } }, { a: "a" }],
+    ["a reference without a target", { $ref: "#/$defs/missing" }, {}],
     [
       "a reference to itself and nothing else",
       { $dynamicRef: "#x", $defs: { a: { $dynamicAnchor: "x", $ref: "#" } } },
@@ -115,9 +115,9 @@ describe("an input", () => {
   circular["self"] = circular;
 
   it.each<[string, unknown, string]>([
-    ["leads back to itself", circular, "it is not JSON"],
-    ["holds a number that JSON has not", { a: 1n }, "it is not JSON"],
-    ["is no data", Symbol("x"), "it is not JSON"],
+    ["contains itself", circular, "it is not JSON"],
+    ["contains a number that JSON lacks", { a: 1n }, "it is not JSON"],
+    ["is not data", Symbol("x"), "it is not JSON"],
     ["is code", () => 1, "it is not JSON"],
     ["is 100,000 levels deep", nested(100_000), "deep"],
     ["is 101 levels deep", nested(101), "more than 100 deep"],

@@ -39,7 +39,7 @@ function flood(response: ServerResponse, part: string): { sent: number } {
 describe("a model's server", () => {
   it.each<[string, number, string]>([
     ["text", 200, piece({ content: "x".repeat(60_000) })],
-    ["what it thinks", 200, piece({ reasoning_content: "x".repeat(60_000) })],
+    ["reasoning", 200, piece({ reasoning_content: "x".repeat(60_000) })],
     ["the input of one call", 200, calling({ name: "bash", arguments: "x".repeat(60_000) })],
     ["one line", 200, `data: ${"x".repeat(60_000)}`],
     ["a refusal", 400, "x".repeat(60_000)],
@@ -59,8 +59,8 @@ describe("a model's server", () => {
     ["an hour", { "retry-after": "3600" }],
     ["half a minute", { "retry-after": "30" }],
     ["almost a minute, in milliseconds", { "retry-after-ms": "59000" }],
-    ["a date far away", { "retry-after": "Fri, 31 Dec 2099 23:59:59 GMT" }],
-    ["no time at all", { "retry-after": "NaN" }],
+    ["a distant date", { "retry-after": "Fri, 31 Dec 2099 23:59:59 GMT" }],
+    ["an empty value", { "retry-after": "NaN" }],
   ])(
     "[Q-24] that asks for a pause of %s is not awaited longer than the run may take",
     { timeout: 25_000 },
@@ -93,10 +93,10 @@ describe("a model's server", () => {
     ["JSON of another kind", 'data: {"hello": 1}\n\n'],
     ["a list", "data: []\n\n"],
     ["null", "data: null\n\n"],
-    ["an end without a beginning", piece({}, "stop")],
+    ["an end without a start", piece({}, "stop")],
     ["an error in the middle", `${piece({ content: "Well" })}data: {"error":{"message":"no \\u001b[31m more"}}\n\n`],
-    ["a reason to stop that nobody knows", piece({}, "because")],
-    ["bytes that are no text", "\u0000\u0001"],
+    ["an unknown stop reason", piece({}, "because")],
+    ["bytes that are not text", "\u0000\u0001"],
   ])("that answers %s is an error, with a sentence", async (_, text) => {
     const found = await oddServer((_request, response) => response.writeHead(200, EVENTS).end(text));
     const result = await useSkill(found.catalog, found, { skill: "x", seconds: 10 });

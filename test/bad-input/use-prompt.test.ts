@@ -20,13 +20,13 @@ function expectPlain(text: string): void {
 
 describe("a skill's text about itself", () => {
   it.each<[string, string]>([
-    ["a tool that it needs", `required_tools: [${yaml(FORGED)}]\n`],
-    ["a variable that it needs", `env: [${yaml(FORGED)}]\n`],
-    ["a package that it needs", `packages: [${yaml(FORGED)}]\n`],
-    ["a capability that it needs", `capabilities: [${yaml(FORGED)}]\n`],
-    ["chats that it is for", `access: { chat_types: [${yaml(FORGED)}] }\n`],
-    ["a system that it is for", `metadata: { os: [${yaml(FORGED)}] }\n`],
-    ["a program that it needs", `metadata: { requires: { bins: [${yaml(FORGED)}] } }\n`],
+    ["a required tool", `required_tools: [${yaml(FORGED)}]\n`],
+    ["a required variable", `env: [${yaml(FORGED)}]\n`],
+    ["a required package", `packages: [${yaml(FORGED)}]\n`],
+    ["a required capability", `capabilities: [${yaml(FORGED)}]\n`],
+    ["its chat types", `access: { chat_types: [${yaml(FORGED)}] }\n`],
+    ["its operating systems", `metadata: { os: [${yaml(FORGED)}] }\n`],
+    ["a required program", `metadata: { requires: { bins: [${yaml(FORGED)}] } }\n`],
     [
       "a key of its input",
       `input_schema: { type: object, required: [${yaml(FORGED)}], properties: { ${yaml(FORGED)}: {} } }\n`,

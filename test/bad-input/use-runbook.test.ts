@@ -117,9 +117,9 @@ describe("runbook", () => {
     ["in a quotation", "> ```sh\n> touch PWN\n> ```"],
     ["in a larger block", "````markdown\n```sh\ntouch PWN\n```\n````"],
     ["in a block of another language", "```js\n```sh\ntouch PWN\n```\n```"],
-    ["in waves around it", "~~~text\n```sh\ntouch PWN\n```\n~~~"],
+    ["in tildes around it", "~~~text\n```sh\ntouch PWN\n```\n~~~"],
     ["in a line", "Write ```sh touch PWN``` here."],
-    ["as what was printed", "```console\ntouch PWN\n```"],
+    ["as output", "```console\ntouch PWN\n```"],
     ["in words", "Run touch PWN. `touch PWN`. Then: Run: no"],
     ["in the name of a language", "```sh;touch PWN\ntrue\n```"],
   ])("runs no example: %s", (_, body) => {

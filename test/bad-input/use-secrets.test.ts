@@ -185,7 +185,7 @@ describe("the key of a model", () => {
     ["refuses it", 401],
     ["forbids it", 403],
     ["refuses the request", 400],
-    ["is not there", 404],
+    ["is missing", 404],
     ["fails", 500],
   ])("[Q-22] is not shown when a server that %s repeats it", async (_, status) => {
     const found = await oddServer(({ headers }, response) => {

@@ -11,12 +11,12 @@ const catalog = () => catalogOf({ x: {} });
 
 describe("a tool of the host", () => {
   it.each<[string, (input: unknown) => unknown]>([
-    ["gives nothing", async () => undefined],
-    ["gives a number", async () => 5],
-    ["gives no text", async () => ({ text: { a: 1 }, isError: false })],
-    ["gives what cannot be looked at", async () => Object.defineProperty({}, "text", { get: () => 1n })],
+    ["returns nothing", async () => undefined],
+    ["returns a number", async () => 5],
+    ["returns an object without text", async () => ({ text: { a: 1 }, isError: false })],
+    ["returns an unreadable object", async () => Object.defineProperty({}, "text", { get: () => 1n })],
     [
-      "gives what throws when it is looked at",
+      "returns an object that throws when it is read",
       async () => ({
         get content() {
           throw new Error("no");
@@ -24,13 +24,13 @@ describe("a tool of the host", () => {
       }),
     ],
     [
-      "throws nothing",
+      "throws undefined",
       () => {
         throw null;
       },
     ],
     [
-      "throws what cannot be said",
+      "throws a value without a text",
       () => {
         throw Object.create(null);
       },
@@ -238,7 +238,7 @@ describe("the tool declarations of a skill", () => {
     ["nothing", "allowed_tools: null\n", ["bash", "write_file"]],
     ["an empty list", "allowed_tools: []\n", ["bash", "write_file"]],
     ["a star", "allowed_tools: ['*']\n", ["bash", "write_file"]],
-    ["a word that is no tool", "allowed_tools: [bsah]\n", []],
+    ["a string that is not a tool", "allowed_tools: [bsah]\n", []],
     ["a call that is not closed", "allowed_tools: ['Bash(git']\n", ["bash"]],
   ])("[S-07] with %s offer the listed tools", async (_, more, offered) => {
     const { use } = await useScene({

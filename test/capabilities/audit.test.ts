@@ -50,7 +50,7 @@ describe("the audit log", () => {
     ["edited", (lines) => lines.with(2, String(lines[2]).replace("op3", "op9")), 3, /line 3 was edited/],
     ["respelled", (lines) => lines.with(2, String(lines[2]).replace(",", ", ")), 3, /line 3 was edited/],
     [
-      "given a key twice",
+      "with a duplicate key",
       (lines) => lines.with(2, `{"skill":"x",${String(lines[2]).slice(1)}`),
       3,
       /line 3 was edited/,
@@ -64,7 +64,12 @@ describe("the audit log", () => {
     ["no JSON", (lines) => lines.with(3, "nothing"), 4, /line 4 is not an audit entry/],
     ["an empty line", (lines) => lines.toSpliced(1, 0, ""), 2, /line 2 is not an audit entry/],
     ["of another shape", (lines) => lines.with(3, '{"seq":4}'), 4, /line 4 is not an audit entry/],
-    ["longer than any", (lines) => lines.with(3, `{"at":"${"x".repeat(200_000)}`), 4, /line 4 is not an audit entry/],
+    [
+      "longer than the limit",
+      (lines) => lines.with(3, `{"at":"${"x".repeat(200_000)}`),
+      4,
+      /line 4 is not an audit entry/,
+    ],
   ])("finds a line that was %s", async (_, change, line, message) => {
     const { audit, lines, write } = await logOfFive();
     write(change(lines()));
@@ -111,8 +116,8 @@ describe("the audit log", () => {
   });
 
   it.each<[string, (lines: string[]) => string[], RegExp]>([
-    ["cut its end off", (lines) => lines.slice(0, 3), /line 4 is number 6 .*: 2 lines before it were removed/],
-    ["removed it", () => [], /line 1 is number 6/],
+    ["cut off at the end", (lines) => lines.slice(0, 3), /line 4 is number 6 .*: 2 lines before it were removed/],
+    ["emptied", () => [], /line 1 is number 6/],
   ])("still finds that it was %s when lines were added, by this process and by another", async (_, change, message) => {
     for (const isOther of [false, true]) {
       const { home, audit, lines } = await logOfFive();

@@ -267,14 +267,14 @@ describe("a sign-in", () => {
   });
 
   it.each<[string, Partial<AuthChallenge>]>([
-    ["an address of no page", { url: "javascript:alert(1)" }],
+    ["an address that is not a web page", { url: "javascript:alert(1)" }],
     ["a file", { url: "file:///etc/passwd" }],
     ["a password in its address", { url: "https://ada:hunter2@example.com/" }],
     ["a token in its address", { url: "https://example.com/?access_token=abcdefgh12345678" }],
     ["a very long address", { url: `https://example.com/${"x".repeat(5000)}` }],
     ["no address", { url: undefined as never }],
-    ["a kind that there is not", { kind: "magic" as never }],
-    ["a state that is none", { state: "x" as never }],
+    ["an unknown kind", { kind: "magic" as never }],
+    ["an invalid state", { state: "x" as never }],
   ])("is not started with %s", async (_, begun) => {
     await expect(scene({}, begun).begin()).rejects.toThrow(code("provider-answer-invalid"));
   });
@@ -289,8 +289,8 @@ describe("a sign-in", () => {
     ["no account", { secret: {} }],
     ["an account of two lines", { account: "a\nb", secret: {} }],
     ["no secret", { account: "ada" }],
-    ["scopes that are none", { account: "ada", secret: {}, scopes: "all" }],
-    ["a time that is none", { account: "ada", secret: {}, expiresAt: "soon" }],
+    ["invalid scopes", { account: "ada", secret: {}, scopes: "all" }],
+    ["an invalid time", { account: "ada", secret: {}, expiresAt: "soon" }],
   ])("stores no credential with %s", async (_, given) => {
     const { auth, begin, vault } = scene({ complete: async () => given as Credential });
     const { flow } = await begin();

@@ -62,14 +62,14 @@ describe("a provider that is a program", () => {
       `print({ version: 1, id: "req_x", ok: true, result: { output: 1 } })`,
       /`answer.id` does not match the request/,
     ],
-    ["that is no JSON", `print("Hello s3cret")`, /`answer` is not JSON/],
+    ["that is not JSON", `print("Hello s3cret")`, /`answer` is not JSON/],
     ["that is empty", "", /`answer` is empty/],
     ["of two objects", "answer({ output: 1 }); answer({ output: 2 })", /text after its first JSON value/],
     ["with a log line after it", `answer({ output: 1 }); print("\\ndone")`, /text after its first JSON value/],
     ["of 5 MB", `answer({ output: "x".repeat(5e6) })`, /`answer` is larger than 4 MiB/],
     ["that is not UTF-8", `require("node:fs").writeSync(1, Buffer.from([123, 0xff, 125]))`, /`answer` is not UTF-8/],
     [
-      "with a key of its own",
+      "with an unknown key",
       `print({ version: 1, id: request.id, ok: true, result: {}, debug: "s3cret" })`,
       /`answer` has an unknown key; known keys: version, id/,
     ],
@@ -82,7 +82,7 @@ describe("a provider that is a program", () => {
     ["that is a list", `print("[]")`, /`answer` is not an object/],
     ["without an output", "answer({ s3cret: 1 })", /`answer.result` has an unknown key/],
     [
-      "that is nested for ever",
+      "that is nested endlessly",
       `print('{"version":1,"id":' + "[".repeat(1e5) + "]".repeat(1e5) + "}")`,
       /more than 100 levels/,
     ],
@@ -273,26 +273,22 @@ describe("the description of a program", () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => ({ ...OPERATION, name: `op${index}` }));
   it.each([
     ["a capability of another namespace", [{ ...CAPABILITY, id: "gog.email" }], /not in the namespace notes/],
-    ["one that only begins alike", [{ ...CAPABILITY, id: "notesx.email" }], /not in the namespace notes/],
+    ["one with only the same prefix", [{ ...CAPABILITY, id: "notesx.email" }], /not in the namespace notes/],
     ["a bare id", [{ ...CAPABILITY, id: "notes" }], /not in the namespace notes/],
     ["one capability twice", [CAPABILITY, CAPABILITY], /more than one capability `notes.notes`/],
     ["one operation twice", [{ ...CAPABILITY, operations: [OPERATION, OPERATION] }], /more than one operation/],
-    [
-      "a name that is none",
-      [{ ...CAPABILITY, operations: [{ ...OPERATION, name: "a b" }] }],
-      /number 1 of the operations/,
-    ],
+    ["an invalid name", [{ ...CAPABILITY, operations: [{ ...OPERATION, name: "a b" }] }], /number 1 of the operations/],
     ["no operations", [{ ...CAPABILITY, operations: [] }], /has no operations/],
     ["no description", [{ ...CAPABILITY, description: " " }], /has no description/],
     ["too many operations", [{ ...CAPABILITY, operations: many(101) }], /more than 100/],
     ["too many capabilities", many(65).map(({ name }) => ({ ...CAPABILITY, id: `notes.${name}` })), /more than 64/],
     [
-      "input that is no object",
+      "input that is not an object",
       [{ ...CAPABILITY, operations: [{ ...OPERATION, input_schema: { type: "string" } }] }],
       /is not an object/,
     ],
     [
-      "a schema that leads outside",
+      "a schema with a reference outside",
       [
         {
           ...CAPABILITY,
@@ -306,11 +302,7 @@ describe("the description of a program", () => {
       [{ ...CAPABILITY, operations: [{ ...OPERATION, inputSchema: {} }] }],
       /operations\[0\]` has an unknown key/,
     ],
-    [
-      "a part that is missing",
-      [{ ...CAPABILITY, operations: [{ name: "list" }] }],
-      /operations\[0\].description` is missing/,
-    ],
+    ["a missing part", [{ ...CAPABILITY, operations: [{ name: "list" }] }], /operations\[0\].description` is missing/],
   ])("[S-21] is refused with %s", async (_, capabilities, message) => {
     const error = await errorOf(describing(capabilities).describe(patience()));
     expect(error.code).toBe("provider-answer-invalid");

@@ -108,8 +108,8 @@ describe("a broker", () => {
     const replies = await Promise.all(["notes.secret", "gogx.email", "gog.email.evil", "none.such", "notes"].map(ask));
     for (const reply of replies) expect(codeIn(reply)).toBe("capability-undeclared");
     const [first, second] = replies.map((reply) => (reply.ok ? "" : reply.error.message.replace(/"[^"]*"/, "…")));
-    expect(first, "one that is served reads as one that is not").toBe(second);
-    expect(codeIn(await ask("gog.email")), "declared, and nobody serves it").toBe("context-denied");
+    expect(first, "an unserved capability and an unknown one are indistinguishable").toBe(second);
+    expect(codeIn(await ask("gog.email")), "declared, and without a provider").toBe("context-denied");
   });
 
   it("[Q-19] gives a skill nothing that is not granted, or not for its caller", async () => {
@@ -137,7 +137,7 @@ describe("a broker", () => {
     });
     expect(codeIn(await scene.invoke("list", { limit: "x".repeat(300_000) }))).toBe("input-invalid");
     expect(codeIn(await scene.invoke("__proto__"))).toBe("operation-unknown");
-    expect([asked, scene.effects], "nobody was asked").toEqual([[], []]);
+    expect([asked, scene.effects], "no user was asked").toEqual([[], []]);
   });
 
   it("[Q-21] asks the user for every change, and shows it exactly", async () => {
@@ -215,7 +215,7 @@ describe("a broker", () => {
       "approval-unknown",
     ]);
     expect(lines[0]).toMatchObject({ approval, input: expect.stringMatching(/^sha256:[0-9a-f]{64}$/) });
-    expect(JSON.stringify(lines), "no input is written down").not.toContain('"a"');
+    expect(JSON.stringify(lines), "no input is audited").not.toContain('"a"');
   });
 
   it("[Q-21] returns the first result for the same key and input, and refuses another input", async () => {
@@ -275,10 +275,10 @@ describe("a broker", () => {
       expect.stringContaining("it may already be done"),
     ]);
     expect(asked).toHaveLength(2);
-    expect(new Set(asked.map(({ key }) => key)).size, "for its provider it is the same call").toBe(1);
+    expect(new Set(asked.map(({ key }) => key)).size, "its provider gets the same call").toBe(1);
     const third = await brokerScene({ providers: [provider], run: remember });
     await third.invoke("add", { title: "a" });
-    expect(asked, "what is known to be done is not done again").toHaveLength(2);
+    expect(asked, "a finished change is not repeated").toHaveLength(2);
   });
 
   it("[Q-21] does nothing for a caller that is gone, or after the run, whatever is approved then", async () => {
@@ -307,7 +307,7 @@ describe("a broker", () => {
       say({ isApproved: true });
       await expect.poll(async () => (await scene.lines()).at(-1)?.outcome).toBe("request-withdrawn");
       expect(asked).toEqual([]);
-      expect(scene.broker.halted.aborted, "the run goes on").toBe(false);
+      expect(scene.broker.halted.aborted, "the run continues").toBe(false);
     }
   });
 
@@ -342,7 +342,7 @@ describe("a broker", () => {
       await scene.capabilities.vault.set("notes", "ada", { account: "ada@example.com", secret: { token: secret } });
       const reply = JSON.stringify(await scene.invoke("list"));
       expect(reply).toContain(fails ? "denied" : "echo");
-      expect((await scene.lines()).at(-1), "as whom it was done").toMatchObject({ account: "ada@example.com" });
+      expect((await scene.lines()).at(-1), "the account that was used").toMatchObject({ account: "ada@example.com" });
       for (const form of [secret, Buffer.from(secret).toString("base64")]) expect(reply).not.toContain(form);
     }
     expect(given, "the provider itself had it").toEqual([{ token: secret }, { token: secret }]);
@@ -374,7 +374,7 @@ describe("a broker", () => {
       "output-invalid": () => ({ other: 1 }),
       "output-too-large": () => ({ id: "x".repeat(2 * 1024 * 1024) }),
       unavailable: () => {
-        throw new SkillError("unavailable", { message: "nobody answers", fix: "try again" });
+        throw new SkillError("unavailable", { message: "no provider answers", fix: "try again" });
       },
     };
     for (const [code, output] of Object.entries(outputs)) {
@@ -490,7 +490,7 @@ describe("a broker", () => {
     for (let index = 0; index < 25; index++) codes.add(codeIn(await scene.invoke("add", { title: `please ${index}` })));
     expect([...codes]).toEqual(["not-approved", "quota-exceeded"]);
     expect(scene.effects).toHaveLength(scene.capabilities.quota.changes);
-    expect(codeIn(await scene.invoke("list")), "what changes nothing is still done").toBe("ok");
+    expect(codeIn(await scene.invoke("list")), "read-only operations still work").toBe("ok");
     expect(asked).toHaveLength(1);
   });
 
@@ -534,7 +534,7 @@ describe("a message to a broker", () => {
       const line = typeof frame === "string" ? frame : JSON.stringify(frame);
       expect(codeIn(await exchange(scene.socket, line)), line).toBe("request-invalid");
     }
-    expect(await scene.lines(), "each is written down").toHaveLength(frames.length);
+    expect(await scene.lines(), "each is audited").toHaveLength(frames.length);
     expect(codeIn(await exchange(scene.socket, "x".repeat(2 * 1024 * 1024)))).toBe("request-too-large");
     expect(codeIn(await scene.send("list"))).toBe("ok");
   });

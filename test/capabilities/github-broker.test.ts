@@ -68,7 +68,7 @@ describe("github behind the broker of a run", () => {
     await vault.set("github", "ada", CREDENTIAL, {
       origin: createGithubProvider({ baseUrl: `${scene.server.url}/` }).origin,
     });
-    expect(codeIn(await scene.send("invoke", call)), "it is asked").toBe("not-found");
+    expect(codeIn(await scene.send("invoke", call)), "the user is asked").toBe("not-found");
   });
 
   it("names the existing accounts, when another one is requested", async () => {

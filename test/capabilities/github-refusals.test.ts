@@ -15,14 +15,14 @@ const SECONDARY = "You have exceeded a secondary rate limit. Please wait a few m
 /** GitHub's answer, and the result: the code, and words of the message and the fix. */
 const REFUSALS: [name: string, reply: Reply, code: string, message: RegExp, fix?: RegExp][] = [
   [
-    "a token that is not taken",
+    "a refused token",
     problem(401, "Bad credentials"),
     "auth-needed",
     /expired/,
     /^sign in: skillet auth login github$/,
   ],
   [
-    "no more requests this hour",
+    "the hourly rate limit",
     problem(403, "API rate limit exceeded for user ID 1.", {
       headers: { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1893456000" },
     }),
@@ -31,7 +31,7 @@ const REFUSALS: [name: string, reply: Reply, code: string, message: RegExp, fix?
     /until 2030-01-01T00:00:00.000Z/,
   ],
   [
-    "too many at once",
+    "too many concurrent requests",
     problem(429, "Too many", { headers: { "retry-after": "60" } }),
     "rate-limited",
     /rate limit was reached/,
@@ -63,14 +63,14 @@ const REFUSALS: [name: string, reply: Reply, code: string, message: RegExp, fix?
     /SAML/,
     /single sign-on/,
   ],
-  ["what is not there", problem(404, "Not Found"), "not-found", /did not find/, /private repository/],
-  ["what is gone", problem(410, "This issue was deleted"), "not-found", /This issue was deleted/],
-  ["what is blocked", problem(451, "Repository access blocked"), "denied", /blocked/],
-  ["what it cannot read", problem(400, "Problems parsing JSON"), "input-invalid", /Problems parsing JSON/],
+  ["a missing resource", problem(404, "Not Found"), "not-found", /did not find/, /private repository/],
+  ["a deleted resource", problem(410, "This issue was deleted"), "not-found", /This issue was deleted/],
+  ["a blocked resource", problem(451, "Repository access blocked"), "denied", /blocked/],
+  ["unprocessable input", problem(400, "Problems parsing JSON"), "input-invalid", /Problems parsing JSON/],
   ["a gateway's page", { status: 502, body: "<html>Bad Gateway</html>" }, "unavailable", /internal error/, /later/],
   ["no JSON", { body: "<html>Hello</html>" }, "provider-answer-invalid", /does not match its documentation/],
-  ["something else", { body: [1, 2] }, "provider-answer-invalid", /does not match its documentation/],
-  ["nothing at all", { body: "" }, "provider-answer-invalid", /does not match its documentation/],
+  ["another error", { body: [1, 2] }, "provider-answer-invalid", /does not match its documentation/],
+  ["an empty answer", { body: "" }, "provider-answer-invalid", /does not match its documentation/],
   ["a teapot", problem(418, "I'm a teapot"), "provider-failed", /teapot/],
   ["a connection that breaks", { ending: "breaks" }, "unavailable", /Cannot reach GitHub/, /network/],
 ];
@@ -119,7 +119,7 @@ describe("refusals of github", () => {
 
   it.each<[string, Reply]>([
     ["breaks off", { ending: "breaks" }],
-    ["says nothing", { ending: "hangs" }],
+    ["does not answer", { ending: "hangs" }],
     ["has a problem", { status: 500, body: { message: "Server Error" } }],
   ])("[Q-21] report an unknown outcome of a change when GitHub %s, and try it only once", async (_, reply) => {
     const server = await githubServer({ [`POST ${at}/issues/12/comments`]: reply });

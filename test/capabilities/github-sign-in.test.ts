@@ -179,7 +179,7 @@ function within() {
 }
 
 function authOf({ auth }: CapabilityProvider): ProviderAuth {
-  if (!auth) throw new Error("nobody signs in there");
+  if (!auth) throw new Error("no user signs in there");
   return auth;
 }
 

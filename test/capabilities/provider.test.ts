@@ -217,9 +217,9 @@ describe("a provider in this program", () => {
     ["no function", { execute: undefined }, /notes.notes list lacks a function `execute`/],
     ["no description", { description: "" }, /notes.notes list has no description/],
     ["no schema", { input: undefined }, /its input is not a schema/],
-    ["input that is no object", { input: z.string() }, /the input of notes.notes list is not an object/],
-    ["what JSON has not", { input: z.object({ at: z.date() }) }, /cannot be converted to JSON Schema/],
-    ["mutating that is neither", { mutating: "yes" }, /has no `mutating` flag/],
+    ["input that is not an object", { input: z.string() }, /the input of notes.notes list is not an object/],
+    ["a value that JSON lacks", { input: z.object({ at: z.date() }) }, /cannot be converted to JSON Schema/],
+    ["an invalid value of mutating", { mutating: "yes" }, /has no `mutating` flag/],
   ])("throws at once when an operation has %s", (_, rest, message) => {
     expect(() => providerWith(rest as Rest)).toThrow(expect.objectContaining({ code: "provider-invalid" }));
     expect(() => providerWith(rest as Rest)).toThrow(message);
@@ -266,8 +266,8 @@ describe("a provider as a program", () => {
     ["no JSON", "hello", "none", /`request` is not JSON/],
     ["nothing", "", "none", /`request` is empty/],
     ["another version", request({ version: 9 }), "none", /`request.version`/],
-    ["a key that is not known", request({ user_id: "root" }), "none", /`request` has an unknown key/],
-    ["a method that there is not", request({ method: "eval" }), "none", /`request.method` is not one of/],
+    ["an unknown key", request({ user_id: "root" }), "none", /`request` has an unknown key/],
+    ["an unknown method", request({ method: "eval" }), "none", /`request.method` is not one of/],
     [
       "params of another method",
       request({ params: { operation: "list" } }),

@@ -41,7 +41,7 @@ const NOTES = {
     },
   ],
 };
-const MAIL = { id: "gog.email", description: "", is_ready: false, problem: "nobody is signed in", operations: [] };
+const MAIL = { id: "gog.email", description: "", is_ready: false, problem: "no user is signed in", operations: [] };
 
 interface Ran {
   code: number | null;
@@ -115,7 +115,7 @@ capability: notes.notes
     input: title string (required), tags array of string
 capability: gog.email
   ready: no
-  problem: nobody is signed in
+  problem: no user is signed in
 next: skillet-sb capability invoke -c notes.notes -o list
 next: skillet-sb capability invoke -c notes.notes -o add --input '{"title":"<title>"}'
 next: if gog.email needs a sign-in: skillet-sb capability auth begin -c gog.email
@@ -210,7 +210,7 @@ output:
     expect(stdout.trimEnd().split(/[\n\u2028]/).length).toBe(1);
     const { label, output } = JSON.parse(stdout);
     expect(label).toBe("untrusted");
-    expect(output.text === text, "nothing of it is lost").toBe(true);
+    expect(output.text === text, "no byte is lost").toBe(true);
   });
 
   it("reports that a call was made before", async () => {
@@ -318,17 +318,17 @@ describe("skillet-sb without a reachable broker", () => {
   it.each<[string, string, (socket: import("node:net").Socket) => void]>([
     ["hangs up", "broker-unreachable", (socket) => socket.destroy()],
     ["ends half way", "broker-unreachable", (socket) => socket.end('{"v":1,"id":"r","ok":tr')],
-    ["says no JSON", "broker-answer-invalid", (socket) => socket.end("HTTP/1.1 200 OK\n")],
-    ["says nothing of use", "broker-answer-invalid", (socket) => socket.end("{}\n")],
-    ["says null", "broker-answer-invalid", (socket) => socket.end("null\n")],
+    ["answers without JSON", "broker-answer-invalid", (socket) => socket.end("HTTP/1.1 200 OK\n")],
+    ["answers without a useful value", "broker-answer-invalid", (socket) => socket.end("{}\n")],
+    ["answers null", "broker-answer-invalid", (socket) => socket.end("null\n")],
     ["has no result", "broker-answer-invalid", (socket) => socket.end('{"v":1,"id":"r","ok":true}\n')],
     [
-      "speaks another version",
+      "answers in another version",
       "broker-answer-invalid",
       (socket) => socket.end('{"v":2,"id":"r","ok":true,"result":{}}\n'),
     ],
-    ["never stops", "answer-too-large", (socket) => socket.write(Buffer.alloc(MAX_BROKER_ANSWER_BYTES + 1, "x"))],
-    ["never begins", "broker-timeout", () => {}],
+    ["answers endlessly", "answer-too-large", (socket) => socket.write(Buffer.alloc(MAX_BROKER_ANSWER_BYTES + 1, "x"))],
+    ["never answers", "broker-timeout", () => {}],
   ])("reports that it %s, and that the call may have been made", async (_, code, answer) => {
     const broker = await brokerSocket(() => answer);
     const ran = await run(INVOKE, { env: broker.env, patience: code === "broker-timeout" ? 0.3 : 20 });

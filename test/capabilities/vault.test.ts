@@ -27,7 +27,7 @@ async function vaultOfAda() {
   const edit = (change: (text: string) => string) => {
     const before = readFileSync(vault.file, "utf8");
     const after = change(before);
-    expect(after, "the edit changes something").not.toBe(before);
+    expect(after, "the edit has an effect").not.toBe(before);
     writeFileSync(vault.file, after);
   };
   return { home, vault, edit, again: () => createVault(home, { env }) };
@@ -81,9 +81,7 @@ describe("the vault", () => {
     await vault.set("gog", "", { account: "one", secret: { n: 3 } });
     expect(await vault.get("gog", { user: "" })).toEqual({ account: "one", secret: { n: 3 }, scopes: [] });
     await vault.set("gog", "", { account: "two", secret: { n: 4 } }, { isRenewed: true });
-    expect((await vault.get("gog", { user: "" }))?.account, "a sign-in does not become the last by being used").toBe(
-      "one",
-    );
+    expect((await vault.get("gog", { user: "" }))?.account, "using a sign-in does not make it the last").toBe("one");
     expect((await vault.get("gog", { user: "", account: "two" }))?.secret).toEqual({ n: 4 });
     expect(await vault.list()).toHaveLength(2);
   });
@@ -101,7 +99,7 @@ describe("the vault", () => {
     expect(await vault.list()).toHaveLength(2);
     expect(await vault.remove("hub")).toBe(2);
     await vault.set("gog", "ada", ada);
-    expect(await vault.get("gog", { user: "ada", origin: here }), "of one that says no place").toBeUndefined();
+    expect(await vault.get("gog", { user: "ada", origin: here }), "of one without an origin").toBeUndefined();
     expect(await vault.get("gog", { user: "ada" })).toEqual(ada);
   });
 
@@ -167,11 +165,11 @@ describe("the vault", () => {
   });
 
   it.each<[string, string, RegExp]>([
-    ["is no JSON", "{", /it is not JSON/],
+    ["is not JSON", "{", /it is not JSON/],
     ["is empty", "", /it is not JSON/],
     ["is of another version", '{"version":2}', /version is not supported/],
     [
-      "has an entry that is none",
+      "has an invalid entry",
       '{"version":1,"lock":{"id":"x","key":"key file"},"check":"","credentials":[{}],"kept":[]}',
       /an entry/,
     ],
@@ -244,7 +242,7 @@ describe("the key of the vault", () => {
     const passphraseFile = join(home, "phrase");
     writeFileSync(passphraseFile, "correct horse battery\n", { mode: 0o600 });
     const locked = createVault(home, { env, passphraseFile });
-    expect(await locked.getKeySource(), "until something is put into it").toBe("key file");
+    expect(await locked.getKeySource(), "until the first entry").toBe("key file");
     await locked.set("gog", "bob", { ...ada, account: "bob@example.com" });
     expect(await locked.getKeySource()).toBe("passphrase file");
     expect(readdirSync(home).sort(), "the old key would open old copies").toEqual(["phrase", "vault.json"]);
@@ -271,9 +269,9 @@ describe("the key of the vault", () => {
       expect.objectContaining({ code: "vault-unreadable", fix: expect.stringMatching(fix) }),
     );
     expect(existsSync(vault.file)).toBe(false);
-    expect(await vault.findProblem(), "before anything is lost over it").toMatch(fix);
+    expect(await vault.findProblem(), "before anything is overwritten").toMatch(fix);
     await createVault(home, { env }).set("gog", "ada", ada);
-    expect(await vault.findProblem(), "also where another key still locks it").toMatch(fix);
+    expect(await vault.findProblem(), "even if another key still encrypts it").toMatch(fix);
     expect(await vault.get("gog", { user: "ada" })).toEqual(ada);
   });
 

@@ -58,7 +58,7 @@ describe("a matcher with an embedder", () => {
   it.each<[string, Embedder["embed"], RegExp]>([
     ["fails", async () => Promise.reject(new Error("no connection")), /no connection/],
     ["returns too few vectors", async () => [], /0 vectors for 3 texts/],
-    ["returns something else", async (texts) => texts.map(() => [Number.NaN]), /contains a non-finite number/],
+    ["returns another type", async (texts) => texts.map(() => [Number.NaN]), /contains a non-finite number/],
     [
       "returns vectors of several lengths",
       async (texts) => texts.map((text) => Array(text.length).fill(1)),

@@ -148,7 +148,7 @@ describe("the origin of an adopted skill", () => {
       stdout: expect.stringContaining("✓ updated: pdf"),
     });
     expect(readFileSync(join(skills, "pdf/SKILL.md"), "utf8")).toContain("My own line.");
-    expect(await run(["script", "pdf", "go.sh"], { cwd }), "what was agreed to is trusted").toMatchObject({
+    expect(await run(["script", "pdf", "go.sh"], { cwd }), "the approved version is trusted").toMatchObject({
       code: 0,
       stdout: "newer\n",
     });
@@ -194,7 +194,7 @@ describe("the origin of an adopted skill", () => {
       expect(stdout).toContain("(from .skill-lock.json)");
       const locked = entryIn(skillsLock);
       expect(locked).toMatchObject({ source: url, path: "skills/pdf" });
-      expect(locked.upstream, "it is as it came").toBeUndefined();
+      expect(locked.upstream, "it is unchanged since it was added").toBeUndefined();
     }
   });
 
@@ -417,7 +417,7 @@ describe("skillet remove of an adopted skill", () => {
   it("stops managing it, and asks before it deletes the folder", async () => {
     const { run, pdf, skillsLock } = scene();
     await run(["adopt", "--yes"]);
-    expect(await run(["remove", "pdf"]), "nobody is there to be asked").toMatchObject({ code: 3 });
+    expect(await run(["remove", "pdf"]), "there is no user to ask").toMatchObject({ code: 3 });
     const kept = answering("n");
     expect(await run(["remove", "pdf"], { ask: kept.ask })).toMatchObject({ code: 0 });
     expect(kept.asked).toEqual(["Also delete ~/.claude/skills/pdf, which existed before skillet managed it? [y/N] "]);

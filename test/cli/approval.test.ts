@@ -90,11 +90,11 @@ describe("an approval prompt", () => {
     const long = `${"please read this carefully. ".repeat(1000)}eve@evil.example`;
     for (const input of [{ body: long, mail: deep }, { to: many, body: long }, { mail: { body: long, to: many } }]) {
       const yes = await asked({ input }, ["y", "y", "y"], signal, 80);
-      expect(yes.word, "a yes before all was seen").toEqual({ isApproved: false });
+      expect(yes.word, "a yes before everything was shown").toEqual({ isApproved: false });
       expect(yes.questions).toEqual(Array(3).fill("[d] show the whole input  [n] no "));
       expect(yes.said).toMatch(/The input has \d\d,\d{3} characters and is not shown in full\./);
       const stopped = await asked({ input }, (question) => (question.startsWith("[d]") ? "d" : "q"), signal, 80);
-      expect(stopped.word, "stopped before its end").toEqual({ isApproved: false });
+      expect(stopped.word, "stopped early").toEqual({ isApproved: false });
       expect(stopped.questions[1]).toMatch(/^\[Enter\] more \(\d[\d,]* lines\) {2}\[q\] stop $/);
       const reading = (question: string) => (/^\[(d|Enter|y)\]/.exec(question)?.[1] ?? "").replace("Enter", "");
       const { word, said, questions } = await asked({ input }, reading, signal, 80);
@@ -340,12 +340,12 @@ describe("a question at the terminal", () => {
 
   it("appears at the terminal of a user who pipes input in, and restores the terminal", async () => {
     const piped: Turn = ({ prompt }) => {
-      expect(prompt).toContain("what is piped in");
+      expect(prompt).toContain("piped input");
       return [{ tool: "write_file", input: { path: "out.txt", content: "two" } }];
     };
     const spot = await scene([piped, writes, () => "Done.", piped]);
     const start = () =>
-      terminal(["run", "writer", "--quiet"], { home: spot.home, cwd: spot.project, piped: "what is piped in" });
+      terminal(["run", "writer", "--quiet"], { home: spot.home, cwd: spot.project, piped: "piped input" });
     const there = start();
     await there.sees(QUESTION);
     there.type("y\r");

@@ -166,7 +166,7 @@ describe("skillet approve", () => {
     for (const more of [[], ["--json"]]) {
       const no = await run(["approve", id, ...more], answering("n"));
       expect([no.code, no.stderr]).toEqual([3, expect.stringContaining("is still waiting")]);
-      expect(no.stderr, "nobody is asked about what they are not shown").toContain("│ content: written");
+      expect(no.stderr, "users approve only what they are shown").toContain("│ content: written");
     }
     expect(asked).toEqual(Array(2).fill("Approve all file changes here, for the rest of the run? [y/N] "));
     expect((await run(["approve", id, "--yes"], answering("n"))).code).toBe(0);

@@ -72,11 +72,11 @@ describe("the audit log in the terminal", () => {
     ["a skill", ["--skill", "other"], [2]],
     ["the end of a run's id", ["--run", "3f2a91c0"], [1, 2]],
     ["a namespace", ["--capability", "notes"], [1, 2]],
-    ["a capability, and none that only begins like it", ["--capability", "notes.note"], []],
+    ["a capability, not its prefix", ["--capability", "notes.note"], []],
     ["an operation", ["--capability", "notes.notes.add"], [2]],
     ["an outcome", ["--outcome", "quota"], [3]],
     ["a time", ["--since", "1h"], [1, 2, 3]],
-    ["a time to come", ["--since", "2999-01-01"], []],
+    ["a future time", ["--since", "2999-01-01"], []],
   ])("filters by %s", async (_, args, expected) => {
     const { run } = await logged([
       {},

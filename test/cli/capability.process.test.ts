@@ -263,9 +263,9 @@ if (method === "invoke" && params.operation === "list" && typeof params.input ==
   });
 
   it.each([
-    ["is not there", undefined],
-    ["is no JSON", "{"],
-    ["is no object", "[]"],
+    ["does not exist", undefined],
+    ["is not JSON", "{"],
+    ["is not an object", "[]"],
   ])("refuses a file of inputs that %s", async (_, text) => {
     const { home, run } = wired(FINE);
     if (text !== undefined) writeFileSync(join(home, "work/inputs.json"), text);

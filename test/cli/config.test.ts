@@ -84,7 +84,7 @@ describe("skillet config", () => {
     const shown = await run(["--show-secrets"], { env: { REAL: "sesame-3" } });
     expect(shown.stdout).toContain('KEY = "sesame-1"');
     expect(shown.stdout).toContain('api_key = "sesame-2"');
-    expect(shown.stdout, "what a reference stands for is not looked up for anybody").not.toContain("sesame-3");
+    expect(shown.stdout, "references are not resolved for display").not.toContain("sesame-3");
   });
 
   it("[S-19] shows the effective values without any file", async () => {
@@ -178,7 +178,7 @@ describe("skillet config get", () => {
       }
     }
     expect((await run(["get", "skills.research.KEY", "--show-secrets"])).stdout).toBe("sesame-1\n");
-    expect((await run(["get", "skills.research.FROM_ENV"])).stdout, "a reference is no secret").toBe("env:REAL\n");
+    expect((await run(["get", "skills.research.FROM_ENV"])).stdout, "a reference is not a secret").toBe("env:REAL\n");
   });
 });
 
@@ -263,7 +263,7 @@ enabled = false
       expect((await run(["set", "skills.a.KEY"], { stdin: `${value}\n` })).code).toBe(0);
       expect((await run(["get", "skills.a.KEY", "--show-secrets"])).stdout).toBe(`${value}\n`);
       expect((await run(["set", "skills.a.model", "plain"])).code).toBe(0);
-      expect((await run(["get", "skills.a.KEY", "--show-secrets"])).stdout, "it is untouched").toBe(`${value}\n`);
+      expect((await run(["get", "skills.a.KEY", "--show-secrets"])).stdout, "it is unchanged").toBe(`${value}\n`);
     },
   );
 
@@ -326,8 +326,8 @@ enabled = false
     expect(piped.stdout + piped.stderr + asked.stdout + asked.stderr).not.toContain("sesame");
     expect(text()).toContain('KEY = "sesame-1"');
     expect(text()).toContain('api_key = "sesame-2"');
-    expect(statSync(file).mode & 0o077, "nobody else can read it now").toBe(0);
-    expect((await run(["set", "skills.a.KEY", "env:MY_KEY"])).code, "a reference is no secret").toBe(0);
+    expect(statSync(file).mode & 0o077, "no other user can read it now").toBe(0);
+    expect((await run(["set", "skills.a.KEY", "env:MY_KEY"])).code, "a reference is not a secret").toBe(0);
     expect(text()).toContain('KEY = "env:MY_KEY"');
     for (const options of [{}, { stdin: "" }, { stdin: "\n" }])
       expect((await run(["set", "skills.a.KEY"], options)).code).toBe(2);

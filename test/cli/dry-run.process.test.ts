@@ -71,9 +71,9 @@ describe("skillet run --dry-run", () => {
 
   it.each<[string, Parts, string]>([
     ["a tool that fetches", { more: "allowed_tools: [bash, WebFetch]\n" }, "HOST:443"],
-    ["a command that does", { body: "Run: curl https://api.example.com/v1/x" }, "api.example.com:443"],
+    ["a command that fetches", { body: "Run: curl https://api.example.com/v1/x" }, "api.example.com:443"],
     [
-      "a script that does",
+      "a script that fetches",
       { files: { "scripts/go.py": 'import urllib.request\nurllib.request.urlopen("https://Data.example.org/x")\n' } },
       "data.example.org:443",
     ],

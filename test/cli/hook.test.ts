@@ -126,9 +126,9 @@ describe("skillet hook", () => {
     ["no JSON", "claude", "audit my solana program", "The input is not JSON"],
     ["nothing", "claude", "", "The input is not JSON"],
     ["no prompt", "claude", { session_id: "a" }, "The input has no prompt"],
-    ["a prompt that is no text", "gemini", { prompt: { text: PROMPT } }, "The input has no prompt"],
+    ["a prompt that is not text", "gemini", { prompt: { text: PROMPT } }, "The input has no prompt"],
     ["a list", "cursor", [PROMPT], "The input has no prompt"],
-    ["more than it reads", "copilot", { prompt: "x".repeat(1_100_000) }, "The input is longer than 1048576 characters"],
+    ["too much input", "copilot", { prompt: "x".repeat(1_100_000) }, "The input is longer than 1048576 characters"],
     ["an unknown client", "emacs", { prompt: PROMPT }, 'Unknown client "emacs"'],
     ["a property of every object", "constructor", { prompt: PROMPT }, 'Unknown client "constructor"'],
     ["no client", "", { prompt: PROMPT }, "No client is named"],
@@ -141,7 +141,7 @@ describe("skillet hook", () => {
   it.each([
     ["an unknown option", ["--loud"]],
     ["too many arguments", ["extra"]],
-    ["a workspace that is not there", ["-C", "/no/such/folder"]],
+    ["a workspace that does not exist", ["-C", "/no/such/folder"]],
   ])("[A-07] adds nothing and exits with 0 for %s", async (_, args) => {
     const { answer, stderr } = await hook("claude", { prompt: PROMPT }, {}, args);
     expect(answer).toEqual({});

@@ -147,7 +147,9 @@ describe("a skill that cannot be exported", () => {
     const { code, stderr, stdout } = await run(INSTALL);
     expect(code).toBe(3);
     expect(readdirSync(skills).sort()).toEqual(["deploy", "fine"]);
-    expect(readFileSync(join(skills, "fine/more/a.md"), "utf8"), "a link within becomes what it leads to").toBe("A\n");
+    expect(readFileSync(join(skills, "fine/more/a.md"), "utf8"), "a link inside becomes its target's content").toBe(
+      "A\n",
+    );
     expect(stdout).toContain("+ fine    exported, 3 files");
     expect(stderr).toContain("linked/secret.txt is a symlink that leaves the skill's folder");
     expect(stderr).toContain("piped/here is a link to a folder above it");
@@ -254,15 +256,15 @@ describe("a manipulated record of copies", () => {
     expect((await run(INSTALL)).stdout).toContain("= deploy  unchanged");
     expect(
       JSON.parse(readFileSync(record, "utf8")).skills,
-      "it is what would be written, and so is ours again",
+      "its content matches, so it is adopted again",
     ).toHaveProperty([join(skills, "deploy")]);
   });
 });
 
 describe("removing a copy", () => {
   it.each([
-    ["is longer than any", { "home/.claude/skills/readme": "" }, "a".repeat(300)],
-    ["is looked for where a file is", { "home/.claude": "Mine." }, "other"],
+    ["is longer than any path", { "home/.claude/skills/readme": "" }, "a".repeat(300)],
+    ["is looked up where a file is", { "home/.claude": "Mine." }, "other"],
   ])("reports a skill without a copy, also when its name %s", async (_, files, name) => {
     const { run } = scene(files);
     expect(await run(["export", "--remove", name])).toMatchObject({

@@ -136,7 +136,7 @@ describe("copies of an original whose trust status changed", () => {
 describe("skillet export --list", () => {
   it.each([
     ["a name", ["nope"], "no copy of 'nope'\n"],
-    ["a name that is near", ["deplyo"], "no copy of 'deplyo': did you mean \"deploy\"?\n"],
+    ["a similar name", ["deplyo"], "no copy of 'deplyo': did you mean \"deploy\"?\n"],
     ["a client", ["--to", "codex"], "nothing in Codex: `skillet export --list` shows all copies\n"],
     ["both", ["deploy", "--to", "codex"], "no copy of 'deploy' in Codex\n"],
     ["the workspace", ["--project"], "nothing in this workspace: `skillet export --list` shows all copies\n"],

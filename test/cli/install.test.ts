@@ -34,7 +34,7 @@ describe("skillet export --to CLIENT", () => {
       "deploy/scripts",
       "deploy/scripts/go.sh",
     ]);
-    expect(statSync(join(skills, "deploy/scripts/go.sh")).mode & 0o7777, "never as somebody else").toBe(0o755);
+    expect(statSync(join(skills, "deploy/scripts/go.sh")).mode & 0o7777, "never as another user").toBe(0o755);
     expect(readFileSync(join(skills, "deploy/SKILL.md"), "utf8")).toContain("metadata:");
     expect(recorded(record)).toEqual([join(skills, "deploy")]);
   });
@@ -288,7 +288,7 @@ describe("skillet export --to CLIENT", () => {
     });
     expect((await run(["export", "by-hand", "--to", "claude"])).code).toBe(0);
     appendFileSync(join(own, "by-hand/SKILL.md"), "And more.\n");
-    expect((await run(["export", "--to", "claude"])).stdout, "what is there stays up to date").toContain("~ by-hand");
+    expect((await run(["export", "--to", "claude"])).stdout, "existing copies stay up to date").toContain("~ by-hand");
   });
 
   it("puts copies into the workspace with --project, also outside any repository", async () => {
@@ -428,7 +428,7 @@ describe("a typo in export", () => {
     ["a client to list", ["export", "--list", "--to", "x"], 2, "Targets: "],
     ["nothing to remove", ["export", "--remove"], 2, "name skills, or add --all"],
     ["all and a name", ["export", "--remove", "deploy", "--all"], 2, "use one of them"],
-    ["what is not installed", ["export", "--remove", "deplyo"], 1, 'did you mean "deploy"?'],
+    ["missing copies", ["export", "--remove", "deplyo"], 1, 'did you mean "deploy"?'],
     ["a path", ["export", "--remove", "../skills/deploy"], 1, "No copy of '../skills/deploy' found"],
   ])("is reported with a suggestion: %s", async (_, args, code, fix) => {
     const { run, skills } = scene();

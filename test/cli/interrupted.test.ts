@@ -49,7 +49,7 @@ describe("Ctrl-C", () => {
       shown.type("\u0003");
       expect(await shown.ended, `${args.join(" ")}: ${shown.written()}`).toBe(130);
       expect(shown.screen(), args.join(" ")).toMatch(/^✗ interrupted(?:: nothing .*)? {2}\[interrupted\]\n$/);
-      expect(shown.left(), "the terminal is as it was").toMatch(/(?<!-)icanon[\s\S]*(?<!-)echo /);
+      expect(shown.left(), "the terminal is restored").toMatch(/(?<!-)icanon[\s\S]*(?<!-)echo /);
       const staging = join(home, ".skillet/staging");
       expect(existsSync(staging) ? readdirSync(staging) : [], args.join(" ")).toEqual([]);
       expect((await run(["list", "--installed", "--json"])).stdout).toBe(before);

@@ -219,7 +219,7 @@ describe("skillet mcp-config", () => {
       const { ino, mtimeMs } = statSync(file);
       const { code, stdout, stderr } = await at.run(name, ["--write"]);
       expect([code, stdout]).toEqual([0, expect.stringContaining("skillet was already in ~/")]);
-      expect(stderr, "nothing has to be started again").toBe("");
+      expect(stderr, "nothing has to restart").toBe("");
       expect(statSync(file)).toMatchObject({ ino, mtimeMs });
     }
   });

@@ -84,7 +84,7 @@ describe("skillet packages", () => {
     };
     const { code, stderr } = await call(buildSkillPackages, cwd, { env: ownPlace(), interrupted });
     expect([code, asked]).toEqual([1, 1]);
-    expect(stderr.match(/package-aborted/g), "of the next alone").toHaveLength(1);
+    expect(stderr.match(/package-aborted/g), "only of the next command").toHaveLength(1);
   });
 
   it.skipIf(!canBuild)("[S-26] plans, builds, lists and prunes", { timeout: 180_000 }, async () => {
@@ -126,7 +126,7 @@ describe("skillet packages", () => {
       removed: [{ names: [lacked] }],
       ...nothingElse,
     });
-    expect((await call(listPackages, cwd, { env })).stdout, "nothing is gone yet").toContain("one, two");
+    expect((await call(listPackages, cwd, { env })).stdout, "nothing is removed yet").toContain("one, two");
     const pruned = await call(prunePackages, empty, { env, ask: async () => "y" });
     expect(pruned).toMatchObject({ code: 0, stdout: expect.stringContaining(`removed ${lacked}`) });
     expect((await call(prunePackages, empty, { env, args: ["--yes"] })).stdout).toBe("nothing to remove\n");

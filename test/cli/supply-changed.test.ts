@@ -211,7 +211,7 @@ describe("required signatures", () => {
     expect(readFileSync(lock, "utf8")).toBe(before);
     await run(["sign", "s"]);
     expect((await run(["update", "--yes"])).code).toBe(0);
-    expect(JSON.parse(readFileSync(lock, "utf8")).skills.s.requireSignature, "kept by the update").toBe(true);
+    expect(JSON.parse(readFileSync(lock, "utf8")).skills.s.requireSignature, "stored by the update").toBe(true);
     const installed = join(home, ".skillet/installed/s");
     rmSync(join(installed, "SKILL.sig"));
     expect((await run(["verify"])).stdout).toContain("it is not signed");
@@ -223,8 +223,8 @@ describe("required signatures", () => {
 
 describe("a skills folder of a workspace", () => {
   it.each([
-    ["names what is not there", { put: { x: "" }, away: {} }],
-    ["names what has no number", { put: { x: 3 }, away: { x: "a" } }],
+    ["names a missing file", { put: { x: "" }, away: {} }],
+    ["names a path without a number", { put: { x: 3 }, away: { x: "a" } }],
     ["names the folder itself", { put: { ".": "1:1", "": "1:1" }, away: {} }],
   ])("with a journal that %s blocks no user", async (_, journal) => {
     const { run, cwd } = await added();

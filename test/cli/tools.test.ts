@@ -56,7 +56,7 @@ describe("skillet tools", () => {
       `✗ Toolset of skill 'x': toolsets/index.ts has no export "Tools"  [toolset-export]\n  it exports: Other\n`,
     );
     const checked = await skillet(["check", join(home, ".agent/skills/x")], { env: { HOME: home } });
-    expect(checked.code, "what can be seen without running it is right").toBe(0);
+    expect(checked.code, "what can be checked without running it is valid").toBe(0);
   });
 
   it("[Q-04] marks tools that wait for trust, and runs none of their code", async () => {

@@ -118,7 +118,7 @@ describe("a folder with the user's own skills", () => {
     expect(await run(["script", "y", "go.sh"]), "another skill").toMatchObject(RAN);
     chmodSync(script, 0o755);
     chmodSync(join(skill, ".."), 0o777);
-    expect(await run(["script", "x", "go.sh"]), "the folder above").toMatchObject({ code: 3 });
+    expect(await run(["script", "x", "go.sh"]), "the parent folder").toMatchObject({ code: 3 });
     chmodSync(join(skill, ".."), 0o755);
     expect(await run(["script", "x", "go.sh"])).toMatchObject(RAN);
   });

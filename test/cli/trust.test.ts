@@ -85,11 +85,11 @@ describe("code of a workspace", () => {
       "go.sh changed",
       (skill: string) => appendFileSync(join(skill, "scripts/go.sh"), "echo evil\n"),
     ],
-    ["a file beside it", "lib.sh added", (skill: string) => writeFileSync(join(skill, "scripts/lib.sh"), "")],
-    ["one that is gone", "data.json removed", (skill: string) => rmSync(join(skill, "data.json"))],
+    ["a file next to it", "lib.sh added", (skill: string) => writeFileSync(join(skill, "scripts/lib.sh"), "")],
+    ["a removed file", "data.json removed", (skill: string) => rmSync(join(skill, "data.json"))],
     ["a mode", "go.sh changed", (skill: string) => chmodSync(join(skill, "scripts/go.sh"), 0o755)],
     [
-      "what it asks for",
+      "its requests",
       "SKILL.md changed",
       (skill: string) => writeFileSync(join(skill, "SKILL.md"), skillText("x", { more: "packages: [jq]\n" })),
     ],
@@ -114,7 +114,7 @@ describe("code of a workspace", () => {
       code: 3,
       stderr: "✗ not trusted: this is not a terminal  [not-confirmed]\n  review it, then add --yes\n",
     });
-    expect(stdout, "the code is shown all the same").toContain("    +echo ran\n");
+    expect(stdout, "the code is still shown").toContain("    +echo ran\n");
     expect(existsSync(record)).toBe(false);
     expect((await run(["trust", "--yes"])).code).toBe(0);
   });
@@ -145,14 +145,14 @@ describe("code of a workspace", () => {
     expect(stdout).toContain("  instructions  14 lines\n    # x\n    \n    Follow this.\n");
     expect(stdout).toContain("  runs:\n    $ echo $ARGUMENTS\n    $ cd there\n    $ ls\n  scripts/go.sh");
     await run(["trust", "--yes"]);
-    expect((await run(["trust"])).stdout, "it is known already").not.toContain("Follow this.");
+    expect((await run(["trust"])).stdout, "it is already known").not.toContain("Follow this.");
   });
 
   it.each([
     ["a text", "setup.txt", "", 0o644, "echo EVIL\n"],
     ["a page in the scripts folder", "scripts/more.md", "", 0o644, "echo EVIL\n"],
     ["a page with an interpreter", "more.md", "", 0o644, "#!/bin/sh\necho EVIL\n"],
-    ["a page that may be executed", "more.md", "", 0o755, "echo EVIL\n"],
+    ["a page with an execute bit", "more.md", "", 0o755, "echo EVIL\n"],
     ["a page that is declared as a script", "more.md", "scripts: [./more.md]\n", 0o644, "echo EVIL\n"],
   ])("[Q-04] is shown completely before it is trusted, and needs approval when it changes: %s", async (...row) => {
     const [, path, more, mode, text] = row;
@@ -385,7 +385,7 @@ describe("code of a workspace", () => {
 
   it.each([
     ["a script", { "skills/page/scripts/go.sh": SCRIPT }],
-    ["a script by its first line alone", { "skills/page/notes.md": SCRIPT }],
+    ["a script by its shebang alone", { "skills/page/notes.md": SCRIPT }],
     [
       "a toolset",
       {
@@ -431,7 +431,7 @@ describe("code of a workspace", () => {
     expect(existsSync("/tmp/evil")).toBe(false);
     expect(existsSync(join(home, ".skillet/trust.json"))).toBe(false);
     expect(await run(["trust", "page", "--yes"])).toMatchObject({ code: 0 });
-    expect((await run(["show", "page"])).stdout, "by a decision about the skill").toMatch(/trust +trusted/);
+    expect((await run(["show", "page"])).stdout, "after a decision about the skill").toMatch(/trust +trusted/);
   });
 
   it("[Q-04] is not covered by a decision about text for the target of a symlink that is swapped in", async () => {

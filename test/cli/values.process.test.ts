@@ -111,7 +111,7 @@ describe("a value that is set", () => {
     expect(asked.stderr).toContain("MY_KEY in config.toml, not granted to any copy yet");
     expect(isGot(asked.stdout)).toBe(true);
     expect(owner()).toBeDefined();
-    expect(isGot((await run(GO)).stdout), "from then on nobody is asked").toBe(true);
+    expect(isGot((await run(GO)).stdout), "no later run asks").toBe(true);
   });
 
   it("[Q-03] stays with the copy that was recorded for it", async () => {

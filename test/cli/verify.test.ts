@@ -98,7 +98,7 @@ describe("skillet verify", () => {
 
   it.each<[string, (text: string) => string, RegExp]>([
     ["edited", (text) => text.replace('"mode": "644"', '"mode": "755"'), /the lock was edited/],
-    ["of a version that nobody knows", (text) => text.replace('"version": 1', '"version": 9'), /it has version 9/],
+    ["of an unknown version", (text) => text.replace('"version": 1', '"version": 9'), /it has version 9/],
     ["no JSON", () => "{", /it is not JSON/],
   ])("[Q-04] accepts no lock that is %s, and reports it once", async (_, change, says) => {
     const { run, lock } = await added();

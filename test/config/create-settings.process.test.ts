@@ -229,8 +229,8 @@ describe("a host with settings of a program", () => {
     ["settings as plain objects", { settings: { skills: { a: {} } } }, /host\.settings\.skills must be a Map/],
     ["settings that are text", { settings: "x" }, /host\.settings must be an object/],
     ["limits that are a number", { settings: { limits: 3 } }, /host\.settings\.limits must be an object/],
-    ["tools that are no array", { tools: {} }, /host\.tools must be an array/],
-    ["an event listener that is none", { onEvent: "x" }, /host\.onEvent must be a function/],
+    ["tools that are not an array", { tools: {} }, /host\.tools must be an array/],
+    ["an invalid event listener", { onEvent: "x" }, /host\.onEvent must be a function/],
   ])("[S-40] resolves a use, a plan and a script with a problem for %s, and never throws", async (_, host, message) => {
     const catalog = await CATALOG();
     const result = await useSkill(catalog, host as never, { skill: "open", message: "Go." });

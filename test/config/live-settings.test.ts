@@ -52,7 +52,7 @@ describe("settings that follow their files", () => {
     write(USER, "[limits]\ntool_output = 5000\n");
     await vi.waitFor(() => expect(settings.limits.toolOutput).toBe(5000), SOON);
     expect(isEnabled()).toBeUndefined();
-    expect(limits.toolOutput, "what was taken from it stays").not.toBe(5000);
+    expect(limits.toolOutput, "its former copies stay").not.toBe(5000);
     write(WORKSPACE, OFF);
     await vi.waitFor(() => expect(isEnabled()).toBe(false), SOON);
     expect(settings.skills.get("x")?.enabledBy).toBe("workspace");
@@ -71,12 +71,12 @@ describe("settings that follow their files", () => {
     expect(copy).toEqual(first);
     replace(USER, `# Another text.\n${OFF}`);
     await settled(live, live.file(USER));
-    expect(getSettingsRevision(settings), "another text that means the same").toBe(first);
+    expect(getSettingsRevision(settings), "another text with the same meaning").toBe(first);
     replace(USER, "[skills.x]\nenabled = true\n");
     await vi.waitFor(() => expect(getSettingsRevision(settings)).not.toBe(first), SOON);
     expect(settings.skills).not.toBe(skills);
-    expect(settings.sandbox, "what did not change is the same object").toBe(sandbox);
-    expect(copy.skills.get("x")?.enabled, "a copy is as it was").toBe(false);
+    expect(settings.sandbox, "the unchanged part is the same object").toBe(sandbox);
+    expect(copy.skills.get("x")?.enabled, "a copy is unchanged").toBe(false);
     expect(current()).toBe(current());
   });
 
@@ -146,8 +146,8 @@ describe("settings that follow their files", () => {
     const { isEnabled, settings, replace, current, file } = live;
     replace(USER, '[skills.x]\nenabled = "false"\ncapabilities = []\n[skills.y]\nenabled = "no"\n');
     await vi.waitFor(() => expect(settings.skills.get("x")?.capabilities).toEqual([]), SOON);
-    expect(isEnabled("x"), "it was off").toBe(false);
-    expect(isEnabled("y"), "nothing was said of it before").toBeUndefined();
+    expect(isEnabled("x"), "it was disabled").toBe(false);
+    expect(isEnabled("y"), "it was not reported before").toBeUndefined();
     expect(current().diagnostics).toMatchObject([
       {
         code: "config-type",
@@ -158,7 +158,7 @@ describe("settings that follow their files", () => {
       { code: "config-type", line: 5, message: expect.not.stringContaining("stays in effect") },
     ]);
     replace(USER, "[skills.x]\n");
-    await vi.waitFor(() => expect(isEnabled("x"), "a key that is gone is gone").toBeUndefined(), SOON);
+    await vi.waitFor(() => expect(isEnabled("x"), "a removed key is gone").toBeUndefined(), SOON);
     expect(current().diagnostics).toEqual([]);
   });
 

@@ -332,7 +332,7 @@ describe("a workspace's configuration", () => {
     expect(codes).toEqual([]);
     expect(settings.disclosure).toEqual({ maxSkills: 2, budget: 500, shortlist: true, listIntents: ["zeig alles"] });
     const alone = await settingsOf(workspace("[disclosure]\nmax_skills = 50\nbudget = 1000000\n"));
-    expect(alone.settings.disclosure, "the defaults hold").toEqual({});
+    expect(alone.settings.disclosure, "the defaults apply").toEqual({});
     expect(alone.overruled.map(({ value, line }) => [value, line])).toEqual([
       [50, 2],
       [1_000_000, 3],
@@ -355,7 +355,7 @@ describe("a workspace's configuration", () => {
     expect(findUndeclaredSettings(found)).toHaveLength(100);
     expect(diagnostics).toHaveLength(101);
     expect(diagnostics.at(-1)?.message).toBe("has 39,900 more unknown keys");
-    expect(settings.skills.size, "what may be set counts all the same").toBe(10_000);
+    expect(settings.skills.size, "allowed keys count nonetheless").toBe(10_000);
     const roots = [2500, 5000, 10_000].map((length) => {
       const lines = (lineOf: (index: number) => string) => Array.from({ length }, (_, index) => lineOf(index)).join("");
       const text = `${lines((index) => `enabld${index} = true\n`)}${lines((index) => `[skills.s${index}]\nenabled = true\n`)}`;
@@ -406,30 +406,30 @@ describe("a workspace's configuration", () => {
 
   it.each([
     ["a value for a variable", '[skills.a]\nAPI_KEY = "x"', 2],
-    ["who may use a skill", '[skills.a]\nallow_chat_ids = ["1"]', 2],
+    ["the users of a skill", '[skills.a]\nallow_chat_ids = ["1"]', 2],
     ["a provider", '[skills.a.capability_provider]\ncommand = ["evil"]', 2],
     ["a provider of a namespace", '[capabilities.providers.mail]\ncommand = ["evil"]', 2],
     ["an endpoint", '[models.fast]\nbase_url = "http://evil"', 2],
     ["a key", '[models.fast]\napi_key = "x"', 2],
     ["a model", '[models.fast]\nmodel = "x"', 2],
     ["a price", "[prices.x]\ninput = 0", 2],
-    ["which tools there are", '[tools]\ndisabled = ["bash"]', 2],
+    ["the available tools", '[tools]\ndisabled = ["bash"]', 2],
     ["whether commands in instructions are run", "[tools]\ndynamic_commands = true", 2],
     ["the same for one skill", "[skills.a]\ndynamic_commands = true", 2],
     ["a model of a provider for a skill", '[skills.a]\nmodel = "evil/x"', 2],
     ["anything of the defaults", "[skills.defaults]\nenabled = false", 2],
     ["a tool server", '[tools.mcp.x]\ncommand = ["evil"]', 2],
-    ["where a tool server is", '[tools.mcp.x]\nurl = "http://evil"', 2],
-    ["the environment of one", '[tools.mcp.x.env]\nNODE_OPTIONS = "--import evil"', 2],
-    ["which of its tools ask nobody", '[tools.mcp.x]\nauto_approve = ["send"]', 2],
-    ["whether it is there", "[tools.mcp.x]\nenabled = true", 2],
+    ["the address of a tool server", '[tools.mcp.x]\nurl = "http://evil"', 2],
+    ["the environment of a tool server", '[tools.mcp.x.env]\nNODE_OPTIONS = "--import evil"', 2],
+    ["its tools without approval", '[tools.mcp.x]\nauto_approve = ["send"]', 2],
+    ["whether it is enabled", "[tools.mcp.x]\nenabled = true", 2],
     ["the network", '\n\n[sandbox]\nnetwork = ["evil:1"]', 4],
     ["the sandbox", '[sandbox]\nlevel = "none"', 2],
-    ["what keeps code apart", '[sandbox]\nengine = "docker"\n', 2],
+    ["the sandbox engine", '[sandbox]\nengine = "docker"\n', 2],
     ["the image of a container", '[sandbox]\nimage = "evil"\n', 2],
     ["more memory", "[sandbox]\nmemory_mib = 100000\n", 2],
-    ["what a skill may reach", '[skills.a]\nnetwork = ["evil:1"]', 2],
-    ["what a skill may write to", '[skills.a]\nworkspace = "read-write"', 2],
+    ["a skill's allowed hosts", '[skills.a]\nnetwork = ["evil:1"]', 2],
+    ["a skill's writable paths", '[skills.a]\nworkspace = "read-write"', 2],
     ["a folder of skills", '[sources.x]\npath = "/"', 2],
     ["a dotted key", 'skills.a."API_KEY" = "x"', 1],
     ["an inline table", 'skills = { a = { API_KEY = "x" } }', 1],

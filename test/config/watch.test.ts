@@ -33,9 +33,9 @@ async function watched(
 
 describe("watchCatalog", () => {
   it.each([
-    ["every folder is there", ["here"]],
-    ["no folder is there yet", ["later/skills"]],
-    ["some are", ["here", "later/skills"]],
+    ["every folder exists", ["here"]],
+    ["no folder exists yet", ["later/skills"]],
+    ["some folders exist", ["here", "later/skills"]],
   ])("[W-18] reports what is new when %s", async (_, names) => {
     const root = temporaryFolder({ "here/a/SKILL.md": skillText("a") });
     const watcher = await watched(names.map((name) => join(root, name)));

@@ -61,7 +61,7 @@ describe.skipIf(!hasSandbox)("npm start", () => {
   });
 
   it.each([
-    ["is not there and cannot be installed", "/dev/null", "✗ nothing was installed: "],
+    ["is not installed and cannot be installed", "/dev/null", "✗ nothing was installed: "],
     ["does not work", "/bin/false", "✗ The sandbox failed its self-test"],
   ])("reports that bubblewrap %s, runs no code, and ends with what works", (_, instead, said) => {
     const { status, stdout, stderr } = startWith(instead);

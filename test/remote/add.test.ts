@@ -98,7 +98,7 @@ describe("[S-33] adding a skill", () => {
       grants: ["instructions"],
     });
     expect((await one.add("a")).is).toBe("same");
-    expect(readdirSync(join(one.around.skilletHome, "staging")), "nothing is left of the work").toEqual([]);
+    expect(readdirSync(join(one.around.skilletHome, "staging")), "nothing of the work remains").toEqual([]);
   });
 
   it.each(["X", "x.", "x "])("is refused next to %j, which is the same folder on some disks", async (other) => {
@@ -216,14 +216,14 @@ describe("finding an added skill in its source", () => {
   });
 
   it.each<[string, (source: string) => void, RegExp]>([
-    ["it is not there any more", (at) => rmSync(join(at, "x/SKILL.md")), /no longer has a skill "x" at x/],
+    ["it no longer exists", (at) => rmSync(join(at, "x/SKILL.md")), /no longer has a skill "x" at x/],
     [
-      "it is called otherwise",
+      "it has another name",
       (at) => writeFileSync(join(at, "x/SKILL.md"), skillText("renamed")),
       /^Skill "x" is now named "renamed" in its source$/,
     ],
     [
-      "it does not load any more",
+      "it no longer loads",
       (at) => writeFileSync(join(at, "x/SKILL.md"), "---\nname: [\n---\n"),
       /no longer has a skill "x" at x/,
     ],
@@ -277,7 +277,7 @@ describe("the temporary folder", () => {
     spawnSync(process.execPath, ["--input-type=module", "-e", killed]);
     const all = join(home, "staging");
     expect(readdirSync(all)).toHaveLength(1);
-    writeFiles(all, { "site/index.html": "of somebody's", "00000000-0000-0000-0000-000000000000/just-made": "" });
+    writeFiles(all, { "site/index.html": "foreign", "00000000-0000-0000-0000-000000000000/just-made": "" });
     utimesSync(join(all, "site"), 0, 0);
     await withStagingFolder(home, async (folder) => {
       await withStagingFolder(home, async () => {});

@@ -22,8 +22,8 @@ function codeFor(text: string): string {
     return `none: ${JSON.stringify(parse(text))}`;
   } catch (error) {
     if (!(error instanceof SkillError)) throw error;
-    expect(error.fix, "says what to do").toBeTruthy();
-    expect(error.message, "is one line without what a terminal acts on").toMatch(/^[^\x00-\x1f\x7f]+$/);
+    expect(error.fix, "names the fix").toBeTruthy();
+    expect(error.message, "is one line without control sequences").toMatch(/^[^\x00-\x1f\x7f]+$/);
     return error.code;
   }
 }

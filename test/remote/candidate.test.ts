@@ -147,7 +147,7 @@ describe("a skill of a source", () => {
     ["out of it", "../secret.md"],
     ["out of the source", "../../../../etc/passwd"],
     ["from the root", "/etc/passwd"],
-    ["to the same place by another way", "../x/../secret.md"],
+    ["to the same file by another path", "../x/../secret.md"],
     ["to nothing", "nowhere.md"],
     ["to a folder", "docs"],
     ["to itself", "a.md"],

@@ -217,13 +217,8 @@ describe("fetching a repository", () => {
 
 describe("a repository that cannot be fetched", () => {
   it.each([
-    [
-      "a branch that is not there",
-      { ref: "feature" },
-      "git-ref-missing",
-      "use a branch, a tag, or a commit with all 40 digits",
-    ],
-    ["a branch that is misspelt", { ref: "mian" }, "git-ref-missing", 'did you mean "main"?'],
+    ["a missing branch", { ref: "feature" }, "git-ref-missing", "use a branch, a tag, or a commit with all 40 digits"],
+    ["a misspelled branch", { ref: "mian" }, "git-ref-missing", 'did you mean "main"?'],
     ["half a commit", { ref: "0123456" }, "git-ref-missing", "use a branch, a tag, or a commit with all 40 digits"],
   ])("is named with the fix: %s", async (_, more, code, fix) => {
     const { url } = makeRepository(SKILL);

@@ -82,7 +82,7 @@ describe("mergeTrees", () => {
     const renamed = merge(base, skill(`${packages}tools:\n  - mail.send\n`), skill(`${packages}${asks}  - evil\n`));
     expect(whys(renamed)).toEqual([["SKILL.md", "both-changed"]]);
     const both = merge(base, skill(`packages:\n  - curl\n  - jq\n${asks}`), skill(`${packages}version: 2\n${asks}`));
-    expect(whys(both), "which of both comes first nobody knows").toEqual([["SKILL.md", "both-changed"]]);
+    expect(whys(both), "the order of the sides is unknown").toEqual([["SKILL.md", "both-changed"]]);
     const apart = merge(base, skill(`packages:\n  - curl\n  - jq\n${asks}`), skill(`${packages}capabilities: []\n`));
     expect(texts(apart.files)).toEqual(skill("packages:\n  - curl\n  - jq\ncapabilities: []\n"));
     const folded = (first: string, second: string) => skill(`long: >\n  ${first}\n  ${second}\n`);

@@ -138,12 +138,15 @@ describe("a change of a skills folder", () => {
   });
 
   it.each<[string, (one: Scene) => void]>([
-    ["a file of what gives way was edited", ({ skillsDir }) => appendFileSync(join(skillsDir, "x/old.txt"), "mine")],
-    ["a file was added to what gives way", ({ skillsDir }) => writeFileSync(join(skillsDir, "x/.mine"), "mine")],
-    ["what goes was edited", ({ skillsDir }) => appendFileSync(join(skillsDir, "z/SKILL.md"), "mine")],
-    ["what was to give way is gone", ({ skillsDir }) => rmSync(join(skillsDir, "x"), { recursive: true })],
-    ["something stands where a new one comes", ({ skillsDir }) => writeFiles(skillsDir, { "y/SKILL.md": "mine" })],
-    ["a link stands where a new one comes", ({ skillsDir }) => symlinkSync(temporaryFolder(), join(skillsDir, "y"))],
+    [
+      "a file of the skill to replace was edited",
+      ({ skillsDir }) => appendFileSync(join(skillsDir, "x/old.txt"), "mine"),
+    ],
+    ["a file was added to the skill to replace", ({ skillsDir }) => writeFileSync(join(skillsDir, "x/.mine"), "mine")],
+    ["the skill to remove was edited", ({ skillsDir }) => appendFileSync(join(skillsDir, "z/SKILL.md"), "mine")],
+    ["the folder to replace is missing", ({ skillsDir }) => rmSync(join(skillsDir, "x"), { recursive: true })],
+    ["there is a folder in place of a new one", ({ skillsDir }) => writeFiles(skillsDir, { "y/SKILL.md": "mine" })],
+    ["there is a link in place of a new one", ({ skillsDir }) => symlinkSync(temporaryFolder(), join(skillsDir, "y"))],
     ["the lock cannot be read", ({ skillsDir }) => writeFileSync(join(skillsDir, "skills.lock"), "{")],
     [
       "the lock is of another version",

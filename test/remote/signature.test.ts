@@ -16,7 +16,7 @@ import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 const privateKey = generateKeyPairSync("ed25519").privateKey;
 const key = fingerprintKey(getPublicKey(privateKey));
 const never = async (): Promise<string> => {
-  throw new Error("nobody is to be asked");
+  throw new Error("no user may be asked");
 };
 
 /** A skill with three files, and a user who knows alice's key. */
@@ -132,9 +132,9 @@ describe("a signature", () => {
     nothing: ["null", "is not a signature"],
     "another version": [JSON.stringify({ ...good, version: 2 }), "has an unsupported version"],
     "no version": [JSON.stringify({ ...good, version: undefined }), "has an unsupported version"],
-    "a key that is none": [JSON.stringify({ ...good, key: "sha256:x" }), "names no key"],
+    "an invalid key": [JSON.stringify({ ...good, key: "sha256:x" }), "names no key"],
     "a key that is an object": [JSON.stringify({ ...good, key: { toString: 1 } }), "names no key"],
-    "no digest": [JSON.stringify({ ...good, digest: 1 }), "does not state what is signed"],
+    "no digest": [JSON.stringify({ ...good, digest: 1 }), "does not name the signed content"],
     "a digest that is not it": [
       JSON.stringify(good),
       "does not match the files: some were changed, added or removed after signing",
@@ -142,7 +142,7 @@ describe("a signature", () => {
     "bad Base64": [JSON.stringify({ ...good, signature: "%%%" }), "contains no signature"],
     "Base64 that is too short": [JSON.stringify({ ...good, signature: "AAAA" }), "contains no signature"],
     "a signature that is a list": [JSON.stringify({ ...good, signature: ["A"] }), "contains no signature"],
-    "what is too large": [`${JSON.stringify(good)}${" ".repeat(64 * 1024)}`, "is larger than 64 KiB"],
+    "too much content": [`${JSON.stringify(good)}${" ".repeat(64 * 1024)}`, "is larger than 64 KiB"],
   };
   for (const [what, [content, why]] of Object.entries(hostile)) {
     it(`is broken when its file contains ${what}`, () => {

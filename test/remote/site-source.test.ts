@@ -132,16 +132,16 @@ describe("a site that offers skills", () => {
 describe("an unreliable index", () => {
   it.each([
     [
-      "of a version to come",
+      "of a future version",
       siteIndex([], "https://schemas.agentskills.io/discovery/0.3.0/schema.json"),
       "site-version",
     ],
-    ["of no version", JSON.stringify({ version: "0.1", skills: [] }), "site-version"],
+    ["without a version", JSON.stringify({ version: "0.1", skills: [] }), "site-version"],
     ["of another schema", siteIndex([], "https://example.com/discovery/0.2.0/schema.json"), "site-version"],
     ["no JSON", "<html>", "site-index"],
-    ["no object", "[]", "site-index"],
+    ["not an object", "[]", "site-index"],
     [
-      "no list",
+      "not a list",
       JSON.stringify({ $schema: "https://schemas.agentskills.io/discovery/0.2.0/schema.json" }),
       "site-index",
     ],
@@ -211,7 +211,7 @@ describe("a download", () => {
     }
     const moved: Answer = to(`http://localhost:${port}/skills/greet.md`);
     expect(await codeOf({ [INDEX_PATH]: siteIndex([greet("/moved")]), "/moved": moved })).toBe("download-redirect");
-    expect(inner.asked, "it was never asked").toEqual([]);
+    expect(inner.asked, "it was never requested").toEqual([]);
   });
 
   it("[Q-29] requests a private address when the user named or allowed its origin", async () => {

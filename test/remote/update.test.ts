@@ -126,8 +126,8 @@ describe("an update", () => {
   });
 
   it.each([
-    ["agreed to", true],
-    ["not agreed to yet", false],
+    ["approved", true],
+    ["not approved yet", false],
   ])("keeps edits that were %s: in other lines, in other files, added files, and removed ones", async (_, isAgreed) => {
     const one = await scene();
     rmSync(join(one.folder, "old.md"));
@@ -230,9 +230,9 @@ describe("an update", () => {
 
   it.each<[string, (folder: string) => void]>([
     ["a link", (folder) => symlinkSync("notes.md", join(folder, "link.md"))],
-    ["a link in the place of a folder", (folder) => symlinkSync("/etc", join(folder, "etc"))],
+    ["a link in place of a folder", (folder) => symlinkSync("/etc", join(folder, "etc"))],
     [
-      "a file in the place of its folder",
+      "a file in place of its folder",
       (folder) => {
         rmSync(folder, { recursive: true });
         writeFileSync(folder, "mine");

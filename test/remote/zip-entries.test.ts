@@ -57,7 +57,7 @@ describe("ambiguous zip files", () => {
     zip("something behind it", "archive-extra-data", [HELLO], { behind: Buffer.from("evil") }),
     zip("another zip behind it", "archive-extra-data", [HELLO], { behind: evil }),
     zip("another zip in its comment", "archive-ambiguous", [HELLO], { comment: evil }),
-    zip("an end in its comment that is none", "archive-extra-data", [HELLO], {
+    zip("an invalid end in its comment", "archive-extra-data", [HELLO], {
       comment: Buffer.concat([Buffer.from("PK\x05\x06", "latin1"), Buffer.alloc(30)]),
     }),
     zip("an end in its comment that is cut", "archive-broken", [HELLO], {
@@ -74,7 +74,7 @@ describe("ambiguous zip files", () => {
     zip("encryption", "archive-encrypted", [{ ...HELLO, flags: 1 }]),
     zip("strong encryption", "archive-encrypted", [{ ...HELLO, flags: 1 << 6 }]),
     zip("encryption of names", "archive-encrypted", [{ ...HELLO, flags: 1 << 13 }]),
-    zip("a method that nobody reads", "archive-method", [{ ...HELLO, method: 14 }]),
+    zip("an unknown method", "archive-method", [{ ...HELLO, method: 14 }]),
     zip("a patch", "archive-method", [{ ...HELLO, flags: 1 << 5 }]),
     zip("ZIP64 sizes", "archive-zip64", [{ ...HELLO, listed: { size: 0xffffffff } }]),
     zip("ZIP64 sizes before the data", "archive-zip64", [
@@ -87,7 +87,7 @@ describe("ambiguous zip files", () => {
     zip("an entry on another part", "archive-multipart", [{ ...HELLO, listed: { disk: 2 } }]),
     zip("a size that is too small", "entry-size", [{ ...HELLO, local: { size: 3 }, listed: { size: 3 } }]),
     zip("a size that is too large", "entry-size", [{ ...HELLO, local: { size: 9 }, listed: { size: 9 } }]),
-    zip("two sizes of what is not packed", "entry-size", [
+    zip("two sizes of stored content", "entry-size", [
       { ...HELLO, method: 0, local: { size: 3 }, listed: { size: 3 } },
     ]),
     zip("a sum that is not right", "entry-corrupt", [{ ...HELLO, local: { crc: 5 }, listed: { crc: 5 } }]),

@@ -5,7 +5,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "W-03": "Flat form `skills/<name>.md`.",
   "W-04": "Pure YAML form `skills/<name>.yaml` and `.yml`, with the body under `instructions:`.",
   "W-05":
-    "A definition carries name, description, instructions, preferred_model, required_tools, input_schema, max_iterations. Reading: `preferred_model` is a spelling of `model`; when both stand, `model` wins and lint says so.",
+    "A definition carries name, description, instructions, preferred_model, required_tools, input_schema, max_iterations. Reading: `preferred_model` is a spelling of `model`; with both, `model` wins and lint reports it.",
   "W-06": "A registry discovers skills and answers get (error if absent), has, list names, definitions for a model.",
   "W-07": "Execution is a sub-agent loop whose system prompt is the skill's instructions.",
   "W-08": "`list_skills` and `use_skill` are offered to the model as tools.",
@@ -42,7 +42,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "W-31":
     "When a nearer copy of a skill fails to load, every command that uses a farther copy prints a warning with the file and the reason.",
   "S-01":
-    "Sources in rising precedence: bundled, integration, installed, user, workspace. The later one overrides; what it shadows stays visible to the user.",
+    "Sources in rising precedence: bundled, integration, installed, user, workspace. The later one overrides; shadowed skills stay visible to the user.",
   "S-02": "Bundled skills go through the same parser and rules as any other, with no privileged wiring.",
   "S-03":
     "A skill is invoked with `use_skill`; the main agent never needs to read its file. Reading: `load_skill` (P-10) is the second verb, for instructions that belong in the conversation.",
@@ -93,14 +93,14 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "S-33":
     "Integration skills come from Sources that the embedding program registers; installed ones live in `~/.skillet/installed/` and get there with `skillet add` from a folder, an archive or a repository; both are rows of the locations table and of `doctor`.",
   "S-34":
-    "list_available leaves out what cannot run on this system (disabled, missing tool, interpreter, sandbox or package support, other OS), each with its reason in `list --all`; such skills are not offered to models anywhere.",
+    "list_available omits skills that cannot run on this system (disabled, missing tool, interpreter, sandbox or package support, other OS), each with its reason in `list --all`; such skills are not offered to models anywhere.",
   "S-35":
     "Provider wiring in a skill's frontmatter is never read; a diagnostic says that it belongs in the configuration.",
   "S-36":
     "The terminal and stdio MCP are a `private` chat; over HTTP and in the library the host states type and id; where none is stated, a skill with `sensitive` or `access` is refused. `allow_chat_ids` absent means the defaults', empty means no restriction.",
   "S-37": "`ash-sb` is a spelling of the sandbox command, `~/.ash/skills` a user location.",
   "S-38":
-    "`defaults` is a reserved skill name; an UPPER_CASE key that the skill does not declare is not injected, and `config` says so.",
+    "`defaults` is a reserved skill name; an UPPER_CASE key that the skill does not declare is not injected, and `config` reports it.",
   "S-39":
     "`model:` takes a configured alias, a built-in one (`fast`, `haiku`, … of the detected provider) or `provider/model`; only then W-15.",
   "S-43": "`uv run` and `uvx` in a run's shell use the prefetched layer.",
@@ -114,7 +114,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "Parsing: delimiters are whole lines `---`; a `---` inside a value or the body is safe; no frontmatter gives empty metadata and the whole text.",
   "P-06":
     "A missing or empty directory is an empty result; a file that fails to parse is a warning, never an exception.",
-  "P-07": "A prompt fragment lists the discovered skills; it is the empty string when there are none.",
+  "P-07": "A prompt fragment lists the discovered skills; it is the empty string without skills.",
   "P-08": "One call makes a toolset and its prompt fragment from directories.",
   "P-09": "`list_skills` shows name, description, version, tags.",
   "P-10": "`load_skill(name)` returns the full instructions, cached, and re-read when the file has changed.",
@@ -124,7 +124,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "`validate_skill(name)`: structure and metadata; supported top-level keys; extensions live under `metadata`. Reading: validation has profiles (the open standard, each client, this product's own); P's rules (`metadata.version`, `metadata.tags` required) are the `shipped` profile.",
   "P-13": "`lint_skill(name)`: style problems in the instructions, each with a rule id, line and a way to fix it.",
   "P-14": "Every skill tool carries the category `skills`.",
-  "P-15": "Where the `shipped` profile holds, a skill without `name` is refused; elsewhere W-16 holds.",
+  "P-15": "In the `shipped` profile, a skill without `name` is refused; otherwise W-16 holds.",
   "P-16":
     "Shipped skills meet their contract (non-empty SKILL.md, kebab-case name, description, SemVer version, tags, no dead internal references, parseable, toolset registers), proven by tests in CI.",
   "P-17": "A shipped `skillmaker` skill with a template and a quality checklist.",
@@ -149,7 +149,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     'Tier 0: nothing, when no skill is visible. Reading: the document\'s "or no match" is T-06 where skills have triggers, T-07 where some have none.',
   "T-06": "Tier 1: `[N skills available]`, when skills have triggers and none matches.",
   "T-07":
-    "Tier 2: names and descriptions within the listing budget (A-02, A-03), when the user asks what there is, or nothing matches and a visible skill has no triggers.",
+    "Tier 2: names and descriptions within the listing budget (A-02, A-03), when the user asks for all skills, or nothing matches and a visible skill has no triggers.",
   "T-08": "Tier 3: the full instructions of the skills that match.",
   "T-09":
     "Budgets hold: about 10 tokens for tier 1; for tier 2 the listing budget, where about 15 tokens a skill is the floor when everything is shortened.",
@@ -175,7 +175,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "N-04":
     "Templates substitute `$name`, `${name}` and `$$` from typed parameters; a missing parameter is an error that names it.",
   "N-05":
-    "toSkillMd(params) renders frontmatter and body; what it writes parses back to the same name, description and body.",
+    "toSkillMd(params) renders frontmatter and body; its output parses back to the same name, description and body.",
   "N-06": "SkillRef(path, basePath, enabled): resolvedPath, skillMdPath, name, description, isEnabled, validate.",
   "N-07":
     "A ref is validated when constructed; a disabled one, when it becomes enabled. SkillRefError carries path, reason (not_found, not_directory, missing_skill_md, invalid_frontmatter), details.",
@@ -243,14 +243,14 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "Q-11": "Trigger matching is linear in the query's length",
   "Q-12": "An installation writes inside its target only, wholly or not at all",
   "Q-13":
-    "The isolation level stands in every result; it is never lowered silently; if the configured level is unavailable the run is refused with the remedy",
+    "The isolation level is in every result; it is never lowered silently; if the configured level is unavailable the run is refused with the fix",
   "Q-14": "No network inside a run, except what was granted",
   "Q-15":
     "On time-out, abort, output overflow or the host's death every descendant is dead within a second (strong level)",
   "Q-16":
     "Output is at most 1 MiB, truncation is flagged, always valid UTF-8; at most 100 arguments and 4096 bytes for all of them, no shell in between",
   "Q-17":
-    "Memory, processes and disk are bounded: per tree where cgroups can be had, per process otherwise, and the result says which",
+    "Memory, processes and disk are bounded: per tree with cgroups, per process otherwise, and the result names which",
   "Q-18":
     "`packages` resolve to a lock of name, version and SHA-256; the host's own packages are never changed; package scripts run sandboxed and offline",
   "Q-19":
@@ -262,7 +262,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "Declared secret values do not appear in logs, events, transcripts, errors or results: raw, base64, base64url, hex, percent- or JSON-escaped, also across chunk boundaries",
   "Q-23": "Control bytes from skills never reach a terminal or forge a log line",
   "Q-24": "Steps, nesting, cycles, sizes and counts are bounded by the host",
-  "Q-25": "What is written parses back to the same values; template values are never expanded again",
+  "Q-25": "What the program writes parses back to the same values; template values are never expanded again",
   "Q-26":
     "A workspace's configuration can set only a listed few keys (enabled, alias choice, disclosure and lower limits); an endpoint, key, command, provider, tool, network or sandbox entry there is refused with file and line",
   "A-01":
@@ -321,7 +321,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-08":
     "Chaos (kill -9, SIGSTOP, Postgres restarts, cut connections): all runs end, no call after its step was kept, no step twice. A worker that froze right before it wrote a request, or started a process, sends nothing when another one has the run.",
   "E-09":
-    "The runs of a worker that was killed, frozen (also inside a transaction) or cut off go on elsewhere. Reading: how soon after a kill is measured by bench/workers, and asserted by no test.",
+    "The runs of a worker that was killed, frozen (also inside a transaction) or cut off continue on another one. Reading: how soon after a kill is measured by bench/workers, and asserted by no test.",
   "E-10":
     "A worker that renews its lease is never reaped: 20 Postgres restarts and 3 outages longer than a lease repeat nothing. Reading: one that cannot renew it in time, as on an overloaded machine with a lease of 2 s, loses its runs, and a call in flight is repeated.",
   "E-13":
@@ -336,7 +336,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-11": "Several workers that find the same one gone, or the same legs lost, at once move each run once.",
   "E-12": "A waiting run holds no slot and no lease of a worker. Reading: its memory is not measured.",
   "E-28":
-    "Pruning removes old runs with their lines in batches by indexes, and none that waits or is at work; a batch reads no more pages after 95,000 pruned runs than before. `runs` reads at most twice the pages among 100,000 runs that it reads among 2,000; the number of all runs is counted by an index, and filters by state and skill read those that columns do not exclude. Reading: pages are counted, not time.",
+    "Pruning removes old runs with their lines in batches by indexes, but no waiting or active ones; a batch reads no more pages after 95,000 pruned runs than before. `runs` reads at most twice the pages among 100,000 runs that it reads among 2,000; the number of all runs is counted by an index, and filters by state and skill read those that columns do not exclude. Reading: pages are counted, not time.",
   "E-25":
     "A run started by the previous release is resumed by this one: with the tables and the journal that it wrote.",
   "E-27":
@@ -361,7 +361,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-32":
     "The operator's page is executed as printed: two machines with their own homes and network namespaces (without root: homes only), two workers, two servers.",
   "E-33":
-    "disable, ungrant, token revoke and trust revoke are effective in running servers and workers within 2 s; the command reports what was reached.",
+    "disable, ungrant, token revoke and trust revoke are effective in running servers and workers within 2 s; the command reports how many have the change.",
   "E-34":
     "Every script, load and use over the server is recorded with the caller: runs, statistics, audit, trace, access log.",
   "E-35":
@@ -370,7 +370,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "V-02": "Every figure of the page is what a command prints with `--json`.",
   "V-03": "Text of skills, runs and stored evaluations is never markup in the page, and its policy is never violated.",
   "V-04":
-    "What changes something needs the session, its key and JSON, is for exactly what was shown, and is refused with `--read-only`; no path of a client is read; secrets are redacted, in every answer and change.",
+    "A change needs the session, its key and JSON, is for exactly what was shown, and is refused with `--read-only`; no path of a client is read; secrets are redacted, in every answer and change.",
   "V-05": "The page follows changes of skills and runs while it is open.",
   "V-06": "An approval in the page continues the run, in the terminal that asks or in the background.",
   "V-07": "A table of 10,000 skills renders the rows on the screen alone.",
@@ -389,11 +389,11 @@ export const UNTRIED: readonly { sandbox: string; suite: string; reason: string 
     sandbox: "docker and podman",
     suite: "test/sandbox/container.test.ts",
     reason:
-      "no machine of ours has an engine: the suite runs where SKILLET_TEST_IMAGE names an image and an engine answers",
+      "no machine of the project has an engine: the suite runs where SKILLET_TEST_IMAGE names an image and an engine answers",
   },
   {
     sandbox: "seatbelt",
     suite: "test/sandbox/seatbelt.test.ts",
-    reason: "no machine of ours is a Mac: the suite runs on macOS",
+    reason: "no machine of the project is a Mac: the suite runs on macOS",
   },
 ];

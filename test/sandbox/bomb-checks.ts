@@ -114,7 +114,7 @@ export const BOMBS: readonly Check[] = [
     },
   },
   {
-    title: "[Q-17] bounds the memory of all processes together",
+    title: "[Q-17] limits the memory of all processes together",
     level: "strong",
     async check(scene) {
       if (!canTry(scene)) return;
@@ -123,7 +123,7 @@ export const BOMBS: readonly Check[] = [
     },
   },
   {
-    title: "[Q-17] bounds the tables of pages that a process has read",
+    title: "[Q-17] limits the page tables of a process's reads",
     level: "strong",
     async check(scene) {
       if (!canTry(scene)) return;
@@ -132,7 +132,7 @@ export const BOMBS: readonly Check[] = [
     },
   },
   {
-    title: "[Q-17] bounds shared memory that only processes which have ended had touched",
+    title: "[Q-17] limits shared memory that only ended processes had touched",
     level: "strong",
     async check(scene) {
       if (!canTry(scene)) return;
@@ -141,7 +141,7 @@ export const BOMBS: readonly Check[] = [
     },
   },
   {
-    title: "[Q-17] counts memory that processes share once",
+    title: "[Q-17] counts shared memory once",
     level: "strong",
     async check(scene) {
       if (!canTry(scene)) return;
@@ -150,7 +150,7 @@ export const BOMBS: readonly Check[] = [
     },
   },
   {
-    title: "[Q-17] bounds the open files of a process, also for who would raise the limit",
+    title: "[Q-17] limits the open files of a process, even if it raises the limit",
     level: "strong",
     async check(scene) {
       if (!canTry(scene)) return;
@@ -179,7 +179,7 @@ export const BOMBS: readonly Check[] = [
     },
   },
   {
-    title: "[Q-17] says in a result what bounds each resource",
+    title: "[Q-17] reports in a result how each resource is limited",
     level: "strong",
     async check(scene) {
       if (scene.sandbox.by !== "bubblewrap") return;

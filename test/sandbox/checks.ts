@@ -19,7 +19,7 @@ const KNOWN = new Set([...Object.keys(FIXED_VARIABLES), "PWD", "OLDPWD", "SHLVL"
 
 const RESULTS: Check[] = [
   {
-    title: "[Q-16] gives the exit code, and what was written to each of the two streams",
+    title: "[Q-16] returns the exit code, and the output of each of the two streams",
     level: "none",
     async check({ shell }) {
       const ran = await shell("echo out; echo err >&2; exit 7");
@@ -42,7 +42,7 @@ const RESULTS: Check[] = [
     },
   })),
   {
-    title: "[Q-16] passes output on as it comes",
+    title: "[Q-16] streams output",
     level: "none",
     async check({ shell, sandbox, folder }) {
       const shared = folder({}, true);
@@ -71,7 +71,7 @@ const RESULTS: Check[] = [
     },
   },
   {
-    title: "[Q-16] gives what it is told on its standard input, all of it",
+    title: "[Q-16] passes the standard input completely",
     level: "none",
     async check({ run }) {
       const stdin = `${"ü€\n".repeat(200_000)}\0end`;
@@ -80,7 +80,7 @@ const RESULTS: Check[] = [
     },
   },
   {
-    title: "[Q-16] gives an empty standard input where there is none, and does not mind one that is not read",
+    title: "[Q-16] passes an empty standard input by default, and ignores one that is not read",
     level: "none",
     async check({ run }) {
       const [none, unread] = await Promise.all([run(["/bin/cat"]), run(["/bin/true"], { stdin: "x".repeat(MIB) })]);
@@ -88,7 +88,7 @@ const RESULTS: Check[] = [
     },
   },
   {
-    title: "[Q-16] puts no shell in between: arguments arrive as they are",
+    title: "[Q-16] uses no shell: arguments arrive unchanged",
     level: "none",
     async check({ run }) {
       const args = [
@@ -112,7 +112,7 @@ const RESULTS: Check[] = [
     },
   },
   {
-    title: "[Q-16] does not take an argument for an option of its own",
+    title: "[Q-16] does not take an argument for one of its own options",
     level: "none",
     async check({ run }) {
       const ran = await run(["/bin/echo", "--bind", "/", "/host", "--", "--args", "3"]);
@@ -120,7 +120,7 @@ const RESULTS: Check[] = [
     },
   },
   {
-    title: "[Q-16] says so when there is no such program",
+    title: "[Q-16] reports a missing program",
     level: "none",
     async check({ run }) {
       const ran = await run(["/usr/bin/no-such-program"]).catch((error) => error);
@@ -128,7 +128,7 @@ const RESULTS: Check[] = [
     },
   },
   {
-    title: "[Q-13] says in every result how it was kept apart",
+    title: "[Q-13] reports the isolation in every result",
     level: "none",
     async check({ sandbox, shell }) {
       const all = await Promise.all([
@@ -148,7 +148,7 @@ const RESULTS: Check[] = [
     },
   },
   {
-    title: "[Q-02] runs forty at once, each with its own",
+    title: "[Q-02] runs forty concurrently, each with its own folders",
     level: "none",
     async check({ run }) {
       const numbers = Array.from({ length: 40 }, (_, index) => index);
@@ -170,7 +170,7 @@ const RESULTS: Check[] = [
 
 const SURROUNDINGS: Check[] = [
   {
-    title: "[Q-01] gives it the declared variables and the fixed ones, whatever is in them, and no others",
+    title: "[Q-01] gives it exactly the declared variables and the fixed ones, whatever their content",
     level: "none",
     async check({ run }) {
       const env = { LINES: "a\nb\n", EMPTY: "", UNICODE: "grüß 🙂", EQUALS: "a=b=c", QUOTED: `"'$(id)\`` };
@@ -226,7 +226,7 @@ const SURROUNDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-01] starts it with no signal ignored or held back",
+    title: "[Q-01] starts it with no signal ignored or blocked",
     level: "strong",
     async check({ run }) {
       const ran = await run(["/bin/grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]);
@@ -234,7 +234,7 @@ const SURROUNDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-02] starts it in the folder that is named, as it sees it",
+    title: "[Q-02] starts it in the given folder, as it sees it",
     level: "none",
     async check({ run, sandbox, folder }) {
       const mounts = [{ from: folder({ "a.txt": "hello" }), to: "/skill", access: "read" as const }];
@@ -246,7 +246,7 @@ const SURROUNDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-02] lets it read what is mounted to be read, and change nothing there",
+    title: "[Q-02] lets it read the read-only mounts, and change nothing there",
     level: "strong",
     async check({ shell, folder }) {
       const from = folder({ "a.txt": "hello" }, true);
@@ -258,7 +258,7 @@ const SURROUNDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-02] lets it write to what is mounted to be written to",
+    title: "[Q-02] lets it write to the writable mounts",
     level: "none",
     async check({ shell, folder }) {
       const from = folder({ "a.txt": "hello" }, true);
@@ -269,7 +269,7 @@ const SURROUNDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-02] shows nothing beside what is mounted, and follows no link out of it",
+    title: "[Q-02] shows nothing except the mounts, and follows no link out of them",
     level: "strong",
     async check({ shell, folder }) {
       const from = folder({ "a.txt": "hello", "beside.txt": "secret" });
@@ -280,7 +280,7 @@ const SURROUNDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-02] gives each run places of its own to write to, empty",
+    title: "[Q-02] gives each run its own empty writable folders",
     level: "strong",
     async check({ shell }) {
       const text = 'for at in /tmp "$HOME" /dev/shm; do ls -A "$at"; echo x > "$at/mark" || echo "not $at"; done';
@@ -289,7 +289,7 @@ const SURROUNDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-17] ends what takes too much memory, or gives it no more, and lives on itself",
+    title: "[Q-17] ends a program that exceeds its memory, or refuses more, and survives",
     level: "strong",
     async check({ sandbox, run, node }) {
       const script =

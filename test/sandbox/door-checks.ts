@@ -21,7 +21,7 @@ function echo(connection: Duplex, name: string): void {
 /** The promises for sockets of a command. */
 export const DOORS: readonly Check[] = [
   {
-    title: "[Q-20] gives a command its own door to the host, and another command another one",
+    title: "[Q-20] gives each command its own socket to the host",
     level: "none",
     async check({ run, node }: Scene) {
       const both = ["one", "two"].map((name) => run([node, "-e", ASK], { sockets: [door(name)] }));
@@ -32,7 +32,7 @@ export const DOORS: readonly Check[] = [
     },
   },
   {
-    title: "[Q-20] closes the door when the command ends, whatever goes on behind it",
+    title: "[Q-20] closes the socket when the command ends, even if a process survives",
     level: "none",
     async check({ run, node }: Scene) {
       const { promise: ended, resolve } = Promise.withResolvers<void>();

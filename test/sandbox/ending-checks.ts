@@ -75,7 +75,7 @@ async function assertGone(token: string): Promise<void> {
 /** How a run ends, and what remains of it. */
 export const ENDINGS: Check[] = [
   {
-    title: "[Q-15] ends what runs too long, and all that it started",
+    title: "[Q-15] ends a program after its time limit, with all its processes",
     level: "strong",
     async check(scene) {
       const { token, ran } = await lingering(scene, "timeout", { limits: { seconds: 1 } });
@@ -84,7 +84,7 @@ export const ENDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-15] ends what is aborted, and all that it started",
+    title: "[Q-15] ends an aborted program, with all its processes",
     level: "strong",
     async check(scene) {
       const stop = new AbortController();
@@ -98,7 +98,7 @@ export const ENDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-15] ends what says too much, and all that it started",
+    title: "[Q-15] ends a program with too much output, with all its processes",
     level: "strong",
     async check(scene) {
       let bytes = 0;
@@ -188,7 +188,7 @@ export const ENDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-15] ends a time-out also where nothing was started but the program itself",
+    title: "[Q-15] ends at a time limit also when only the program itself was started",
     level: "none",
     async check({ run }) {
       const ran = await run(["/bin/sleep", "300"], { limits: { seconds: 0.5 } });
@@ -218,7 +218,7 @@ export const ENDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-15] leaves nothing behind: no process, no cgroup, no file, no open descriptor",
+    title: "[Q-15] leaves no process, cgroup, file or open descriptor",
     level: "strong",
     async check({ sandbox, shell }) {
       for (let runs = 0; runs < 3; runs++) await shell("true"); // State that is kept between runs exists now.
@@ -244,7 +244,7 @@ export const ENDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-15] ends also a first process that the code took over, and its host is not kept waiting",
+    title: "[Q-15] ends also a first process that the code took over, without blocking its host",
     level: "strong",
     async check({ run, sandbox }) {
       if (sandbox.by !== "bubblewrap" || process.arch !== "x64" || !existsSync("/usr/bin/perl")) return;

@@ -108,8 +108,8 @@ describe("Tool.define", () => {
       ["data", { issues: 5 }, '{"issues":5}', { issues: 5 }],
       ["a list", [1, 2], "[1,2]", undefined],
       ["a render that gives no text", { render: () => 5 }, "5", {}],
-      ["a render that takes its time", { render: async () => "5 issues" }, "5 issues", {}],
-      ["what JSON has not, that renders itself", { big: 5n, render: () => "5 issues" }, "5 issues", undefined],
+      ["a slow render", { render: async () => "5 issues" }, "5 issues", {}],
+      ["a value that JSON lacks, which renders itself", { big: 5n, render: () => "5 issues" }, "5 issues", undefined],
     ])("[N-27] returns %s", async (_, value, content, metadata) => {
       expect(await giving(value)).toEqual({
         text: content,
@@ -191,7 +191,7 @@ describe("Tool.define", () => {
     "no name": ["", good],
     "a name with blanks": ["a b", good],
     "a name that is too long": ["a".repeat(65), good],
-    "a name that is no text": [Symbol("a"), good],
+    "a name that is not text": [Symbol("a"), good],
     "nothing else": ["a", undefined],
     "no description": ["a", { ...good, description: " " }],
     "no parameters": ["a", { ...good, parameters: undefined }],

@@ -20,10 +20,10 @@ describe("defineSkill", () => {
     ["an empty title", { title: "" }],
     ["empty instructions", { instructions: "\n" }],
     ["a field of the wrong type", { frontmatter: { max_iterations: "many" } }],
-    ["a misspelt field", { frontmatter: { alowed_tools: ["bash"] } }],
+    ["a misspelled field", { frontmatter: { alowed_tools: ["bash"] } }],
     ["a field that belongs under frontmatter", { triggers: { keywords: ["x"] } }],
-    ["a pattern that looks ahead", { frontmatter: { triggers: { patterns: ["(?=x)"] } } }],
-    ["a pattern that fits everything", { frontmatter: { triggers: { patterns: [".*"] } } }],
+    ["a pattern with a lookahead", { frontmatter: { triggers: { patterns: ["(?=x)"] } } }],
+    ["a pattern that matches everything", { frontmatter: { triggers: { patterns: [".*"] } } }],
   ])("[N-02] refuses %s at once", (_, wrong) => {
     expect(() => defineSkill({ ...valid, ...wrong })).toThrow(PromptValidationError);
   });

@@ -49,7 +49,7 @@ describe("parseMarkdown", () => {
 
   it.each([
     ["a heading and a rule", "# Title\n\n---\n\nText: with a colon\n\n---\n"],
-    ["a comment that goes on", "<!-- a\nb -->\n---\ndescription: d\n---\nb"],
+    ["a comment of several lines", "<!-- a\nb -->\n---\ndescription: d\n---\nb"],
     ["text before the lines", "A page.\n---\ndescription: d\n---\nb"],
   ])("[W-30] takes %s for no frontmatter", (_, text) => {
     expect(codes(parseMarkdownDocument(text))).toEqual(["frontmatter-missing"]);

@@ -12,9 +12,9 @@ const run = (shell: string, command: string, cwd = "/") =>
 
 describe("arguments in a command", () => {
   it.each([
-    ["plain words stay as they are", "printf '[%s]' $1 \"$2\" '$ARGUMENTS'", "a b", "[a][b][a b]"],
-    ["bare, they are as many words as they are", "printf '[%s]' $ARGUMENTS", "a 'b c' d", "[a][b c][d]"],
-    ["none are no word", "printf '[%s]' x $ARGUMENTS", "", "[x]"],
+    ["plain words stay unchanged", "printf '[%s]' $1 \"$2\" '$ARGUMENTS'", "a b", "[a][b][a b]"],
+    ["bare, they are split into words", "printf '[%s]' $ARGUMENTS", "a 'b c' d", "[a][b c][d]"],
+    ["none are no words", "printf '[%s]' x $ARGUMENTS", "", "[x]"],
     ["in double quotes they are text", "printf '[%s]' \"say $1!\"", "'b  c'", "[say b  c!]"],
     [
       "in single quotes all of them are text",
@@ -23,9 +23,9 @@ describe("arguments in a command", () => {
       '[{"q": "it\'s $(id)"}]',
     ],
     ["$1 in single quotes is the program's", "echo x y | awk '{print $2}'", "a b", "y\n"],
-    ["in a document they are text", "cat <<END\nto: $1 it's\nEND\necho $1", "'$(id)'", "to: $(id) it's\n$(id)\n"],
-    ["in a quoted document nothing is put in", "cat <<'END'\n$1\nEND\necho $1", "x", "$1\nx\n"],
-    ["an apostrophe in a remark is none", '# don\'t\necho "$1"', "'a  b'", "a  b\n"],
+    ["in a here document they are text", "cat <<END\nto: $1 it's\nEND\necho $1", "'$(id)'", "to: $(id) it's\n$(id)\n"],
+    ["in a quoted here document nothing is inserted", "cat <<'END'\n$1\nEND\necho $1", "x", "$1\nx\n"],
+    ["an apostrophe in a comment does not count", '# don\'t\necho "$1"', "'a  b'", "a  b\n"],
   ])("%s", (_, command, given, printed) => {
     for (const shell of ["sh", "bash"])
       expect(run(shell, substituteInCommand(command, { arguments: given }))).toBe(printed);

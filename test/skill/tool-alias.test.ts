@@ -15,18 +15,18 @@ const NAMES = [
 
 describe("entries of a list of tools", () => {
   it.each([
-    ["a tool that there is", "read_file", ["read_file"]],
-    ["one as another client spells it", "Read(src/**)", ["Read(src/**)"]],
-    ["a bare name that one server has", "web_search", ["brave.web_search"]],
-    ["the same as another client spells it, with what it may do", "WebSearch(news:*)", ["brave.web_search(news:*)"]],
-    ["what stands behind the last dot", "list", ["notes.admin.list"]],
+    ["an existing tool", "read_file", ["read_file"]],
+    ["one in another client's spelling", "Read(src/**)", ["Read(src/**)"]],
+    ["a bare name of a single server", "web_search", ["brave.web_search"]],
+    ["the same in another client's spelling, with its restriction", "WebSearch(news:*)", ["brave.web_search(news:*)"]],
+    ["the part after the last dot", "list", ["notes.admin.list"]],
     ["a whole name", "brave.news", ["brave.news"]],
-    ["all that a server has", "brave.*", ["brave.web_search", "brave.news"]],
-    ["a server as other clients spell it", "mcp__brave", ["brave.web_search", "brave.news"]],
-    ["a tool of it as other clients spell it", "mcp__github__search", ["github.search"]],
-    ["what two servers have", "search", ["search"]],
-    ["what nobody has", "teleport", ["teleport"]],
-    ["a server that is not there", "mail.*", ["mail.*"]],
+    ["all tools of a server", "brave.*", ["brave.web_search", "brave.news"]],
+    ["a server in another client's spelling", "mcp__brave", ["brave.web_search", "brave.news"]],
+    ["a tool of it in another client's spelling", "mcp__github__search", ["github.search"]],
+    ["a name of two servers", "search", ["search"]],
+    ["an unknown tool", "teleport", ["teleport"]],
+    ["an unknown server", "mail.*", ["mail.*"]],
     ["everything", "*", ["*"]],
   ])("%s", (_, entry, expected) => {
     expect(expandToolNames([entry], NAMES)).toEqual(expected);
@@ -58,18 +58,18 @@ describe("the servers that a run needs", () => {
     ]),
   };
   it.each([
-    ["all where nothing is said", [[]], ["brave", "github"]],
+    ["all by default", [[]], ["brave", "github"]],
     ["one that is named", [["github.search"]], ["github"]],
-    ["one all of whose tools are named", [["brave.*", "bash"]], ["brave"]],
-    ["one as other clients spell it", [["mcp__github__search"]], ["github"]],
-    ["those that may have a bare name", [["issues"]], ["brave", "github"]],
-    ["those that do not say they have it not", [["web_search"]], ["brave"]],
-    ["none for what is built in", [["Bash(git:*)", "Read"]], []],
-    ["none for another client's name for that", [["search"]], []],
+    ["one with all its tools named", [["brave.*", "bash"]], ["brave"]],
+    ["one in another client's spelling", [["mcp__github__search"]], ["github"]],
+    ["those that can have a bare name", [["issues"]], ["brave", "github"]],
+    ["those that do not exclude it", [["web_search"]], ["brave"]],
+    ["none for built-in tools", [["Bash(git:*)", "Read"]], []],
+    ["none for another client's name of a built-in tool", [["search"]], []],
     ["all for a star", [["*"]], ["brave", "github"]],
-    ["those that a pattern can mean", [["br*"]], ["brave"]],
+    ["those that a pattern can match", [["br*"]], ["brave"]],
     ["none that a caller forbids", [["brave.*"], ["github.search"]], []],
-    ["none that is switched off", [["off.x"]], []],
+    ["none that is disabled", [["off.x"]], []],
     ["none for a tool of a skill", [["deploy.start"]], []],
   ])("%s", (_, allowed, expected) => {
     expect([...selectMcpServers(settings, allowed)]).toEqual(expected);

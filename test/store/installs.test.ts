@@ -46,7 +46,7 @@ describe("the record of copies", () => {
   it("is the user's own, and contains each copy with its folder", () => {
     const { installs, place } = scene();
     expect(installs.entries()).toEqual({});
-    expect(installs.createCopyFilter([]), "costs nothing where there are none").toBeUndefined();
+    expect(installs.createCopyFilter([]), "costs nothing without copies").toBeUndefined();
     expect(installs.recordWhile({ [place]: copy("x") }, () => "done")).toBe("done");
     expect(statSync(installs.file).mode & 0o777).toBe(0o600);
     expect(createClientCopyStore(join(installs.file, "..")).entries()).toEqual({ [place]: copy("x") });
@@ -67,10 +67,10 @@ describe("the record of copies", () => {
   });
 
   it.each([
-    ["is no JSON", "{"],
+    ["is not JSON", "{"],
     ["is of another version", '{"version":2,"skills":{}}'],
-    ["has an entry that is none", '{"version":1,"skills":{"/x":{"skill":"x"}}}'],
-    ["has a path that is none", `{"version":1,"skills":{"/x":${JSON.stringify({ ...copy("x"), original: 7 })}}}`],
+    ["has an invalid entry", '{"version":1,"skills":{"/x":{"skill":"x"}}}'],
+    ["has an invalid path", `{"version":1,"skills":{"/x":${JSON.stringify({ ...copy("x"), original: 7 })}}}`],
   ])("is a warning when it %s, and is not overwritten", async (_, text) => {
     const { installs, look, described } = scene();
     writeFileSync(installs.file, text);
@@ -93,7 +93,7 @@ describe("a copy that skillet installed", () => {
       for (const _ of [1, 2]) expect(await described(index)).toBe("The original.");
       const { catalog } = await look(index);
       expect(catalog.shadowed).toEqual([]);
-      expect(catalog.names(), "what stands beside it is one").toContain("y");
+      expect(catalog.names(), "its neighbor is one").toContain("y");
       renameSync(original, `${original}.away`);
       for (const _ of [1, 2]) expect(await described(index)).toBe("The copy.");
       renameSync(`${original}.away`, original);

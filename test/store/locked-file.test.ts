@@ -107,7 +107,7 @@ describe("a file lock", () => {
       }),
     );
     expect(pauses.count()).toBe(1001);
-    expect(readdirSync(`${file}.lock`), "it is another's").toHaveLength(1);
+    expect(readdirSync(`${file}.lock`), "it belongs to another process").toHaveLength(1);
   });
 
   it("is released only by its owner", () => {

@@ -67,7 +67,7 @@ function spansIn(body: Json): Got[] {
 function spanOf(span: Json): Got {
   const { traceId, spanId, parentSpanId, name, kind, startTimeUnixNano, endTimeUnixNano, ...rest } = span;
   const { attributes, events, status, ...more } = rest;
-  expect(more, "keys that OTLP does not know").toEqual({});
+  expect(more, "keys that OTLP does not define").toEqual({});
   expect(traceId).toMatch(/^(?!0+$)[0-9a-f]{32}$/);
   for (const id of [spanId, parentSpanId ?? spanId]) expect(id).toMatch(/^(?!0+$)[0-9a-f]{16}$/);
   expect(name.length).toBeGreaterThan(0);

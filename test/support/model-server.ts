@@ -129,9 +129,8 @@ export async function modelServer(
   onTestFinished(() => {
     server.close();
     server.closeAllConnections();
-    expect(problems, "what the model server refused").toEqual([]);
-    if (typeof script !== "function")
-      expect(requests.length, "turns of the script that were taken").toBe(script.length);
+    expect(problems, "the refusals of the model server").toEqual([]);
+    if (typeof script !== "function") expect(requests.length, "the used turns of the script").toBe(script.length);
   });
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, requests };
 }

@@ -87,7 +87,7 @@ describe("mergeLines", () => {
 
     it("assigns a line only to the unit that it was added to", () => {
       expect(sides(with_("C\n c1\n", ""), with_(" c1\n", " c1\n c2\n")), "its unit is gone").toHaveLength(1);
-      expect(sides(with_("B\n b1\n", ""), with_("C\n", "")), "what it joined is gone").toHaveLength(1);
+      expect(sides(with_("B\n b1\n", ""), with_("C\n", "")), "the joined line is gone").toHaveLength(1);
       expect(sides(with_("A\n", "Z\n"), with_(" a3\n", " a3\n a4\n")), "its unit has another name").toHaveLength(1);
       expect(sides(with_(" a1\n", " a1\nN\n"), with_(" a3\n", " a3\n a4\n")), "it is in another unit").toHaveLength(1);
       expect(sides(with_(" a1", " one"), with_(" a2", " two")), "they are lines of one unit").toHaveLength(1);

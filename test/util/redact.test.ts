@@ -272,15 +272,15 @@ describe("the number of steps", () => {
   const one = "sk-ant-api03-abcdefghijKLMNOP1234567890";
   const many = Array.from({ length: 100 }, (_, index) => `${one}-${index}`);
   const ROWS: [title: string, secrets: string[], text: string][] = [
-    ["a run of the first letter", [one], "s"],
-    ["a run of the only letter", ["aaaaaaaa"], "a"],
-    ["a run that the last letter breaks off", ["aaaaaaab"], "a"],
-    ["a run beside a long secret", [`${"a".repeat(1000)}b`], "a"],
-    ["beginnings of the secret", [one], one.slice(0, -1)],
-    ["nothing but the secret", [one], one],
+    ["the first letter repeated", [one], "s"],
+    ["the only letter repeated", ["aaaaaaaa"], "a"],
+    ["the letter repeated, with the last one at the end", ["aaaaaaab"], "a"],
+    ["a run next to a long secret", [`${"a".repeat(1000)}b`], "a"],
+    ["prefixes of the secret", [one], one.slice(0, -1)],
+    ["only the secret", [one], one],
     ["a mixture of escapes", ["aaaaaaaa"], "a%61\\u0061\\x61%61a\\x6"],
     ["ordinary lines", [one], "The quick brown fox jumps over the lazy dog.\n"],
-    ["base64 beside a hundred secrets", many, base64("any bytes whatever, and more of them".repeat(99))],
+    ["base64 next to a hundred secrets", many, base64("any bytes whatever, and more of them".repeat(99))],
   ];
 
   it("is linear in the length, whatever the text is", async () => {

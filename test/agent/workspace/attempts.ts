@@ -209,7 +209,7 @@ export const ATTEMPTS: readonly Attempt[] = [
     held: [".git/hooks/pre-commit"],
   },
   {
-    title: "what a link leads to",
+    title: "the target of a link",
     files: { "docs/rules.txt": "good" },
     prepare: "ln -s docs/rules.txt AGENTS.md",
     script: "echo evil > docs/rules.txt",
@@ -223,7 +223,7 @@ export const ATTEMPTS: readonly Attempt[] = [
     held: ["now"],
   },
   {
-    title: "what a link will lead to",
+    title: "the future target of a link",
     prepare: "ln -s later.txt AGENTS.md",
     script: "echo evil > later.txt",
     held: ["later.txt"],
@@ -294,7 +294,7 @@ export const ATTEMPTS: readonly Attempt[] = [
     held: ["x/.git"],
   },
   {
-    title: "a folder whose name is no UTF-8",
+    title: "a folder whose name is not UTF-8",
     script: `d=$(printf 'x\\377y'); mkdir "$d"; cd "$d"; ${MAKE(".git")}`,
     ordinary: ["x"],
     held: ["/.git"],
@@ -311,18 +311,18 @@ export const ATTEMPTS: readonly Attempt[] = [
     held: ["CLAUDE.md"],
   },
   {
-    title: "after the time is over",
+    title: "after the time limit",
     script: "echo evil > .envrc; echo evil > CLAUDE.md; sleep 60",
     files: { "CLAUDE.md": "good" },
     seconds: 1,
     held: [".envrc", "CLAUDE.md"],
   },
   {
-    title: "by a process that is left over",
+    title: "by a surviving process",
     script: "(while :; do echo evil > .envrc; done) & sleep 0.2",
     held: [".envrc"],
   },
-  { title: "by output without an end", script: "echo evil > .envrc; yes", held: [".envrc"] },
+  { title: "by endless output", script: "echo evil > .envrc; yes", held: [".envrc"] },
   ...HIDING_ATTEMPTS,
   // Package manifests.
   {

@@ -23,28 +23,28 @@ export const HIDING_ATTEMPTS: readonly Attempt[] = [
     held: ["AGENTS.md", "p/q/CLAUDE.md"],
   },
   {
-    title: "below folders without any right",
+    title: "below folders without any permission",
     script:
       "mkdir -p a/b/c; echo evil > a/b/c/CLAUDE.md; echo evil > AGENTS.md; chmod 000 a/b/c; chmod 000 a/b; chmod 000 a",
     ordinary: ["a"],
     held: ["a/b/c/CLAUDE.md", "AGENTS.md"],
   },
   {
-    title: "in an existing folder that cannot be listed any more",
+    title: "in an existing folder that can no longer be listed",
     files: { ".github/workflows/ci.yml": "good" },
     script: `echo evil > .github/copilot-instructions.md; chmod 300 .github
       echo evil > .github/workflows/ci.yml; echo evil > .github/workflows/b.yml; chmod 000 .github/workflows`,
     held: [".github/copilot-instructions.md", ".github/workflows/ci.yml", ".github/workflows/b.yml"],
   },
   {
-    title: "in an existing folder that cannot be entered any more",
+    title: "in an existing folder that can no longer be entered",
     files: { "p/CLAUDE.md": "good", "docs/rules.txt": "good" },
     prepare: "ln -s docs/rules.txt AGENTS.md",
     script: "echo evil > p/CLAUDE.md; echo evil > docs/rules.txt; chmod 400 p docs",
     held: ["p/CLAUDE.md", "docs/rules.txt"],
   },
   {
-    title: "in a workspace without any right",
+    title: "in a workspace without any permission",
     script: "echo evil > CLAUDE.md; chmod 000 .",
     held: ["CLAUDE.md"],
   },
@@ -56,13 +56,13 @@ export const HIDING_ATTEMPTS: readonly Attempt[] = [
     held: ["node_modules/docs/CLAUDE.md"],
   },
   {
-    title: "a link with the name of a folder that counts with what is in it",
+    title: "a link with the name of a folder that counts with its content",
     files: { "x/releases/yarn.cjs": "evil", "y/config.fish": "evil" },
     script: "ln -s x .yarn; ln -s y fish",
     held: [".yarn", "fish"],
   },
   {
-    title: "what links in sensitive folders lead to",
+    title: "the targets of links in sensitive folders",
     files: { "tools/hook.sh": "good", "rules/a.md": "good", "more/a.md": "good" },
     prepare: `git init -q .; ln -s ../../tools/hook.sh .git/hooks/pre-commit
       mkdir .claude .kiro; ln -s ../rules .claude/commands; ln -s ../more .kiro/steering`,
@@ -70,20 +70,20 @@ export const HIDING_ATTEMPTS: readonly Attempt[] = [
     held: ["more/a.md", "more/b.md"],
   },
   {
-    title: "what the configuration of a repository names",
+    title: "paths in the configuration of a repository",
     files: { "tools/hooks/pre-commit": "good", "team.conf": "[user]\n" },
     prepare: "git init -q .; git config core.hooksPath tools/hooks; git config include.path ../team.conf",
     script:
       "echo evil > tools/hooks/pre-commit; echo evil > tools/hooks/post-checkout; printf '[core]\\n\\tfsmonitor = touch PWNED; false\\n' > team.conf; true",
   },
   {
-    title: "the folder that a file names which .git links to",
+    title: "the folder named by a file that .git links to",
     files: { "s/link": "gitdir: real\n", "s/real/config": "[core]\n" },
     prepare: "ln -s link s/.git",
     script: "echo evil > s/real/config; true",
   },
   {
-    title: "scripts of a package after more bytes than are read",
+    title: "scripts of a package beyond the read limit",
     files: { "p/package.json": "{}" },
     script: `for f in package.json p/package.json; do (head -c 5000000 /dev/zero | tr '\\0' ' '; printf '{"scripts":{"postinstall":"evil"}}') > $f; done`,
     held: ["package.json", "p/package.json"],

@@ -37,7 +37,7 @@ describe("the table of native clients", () => {
   ])("follows %s, as the client does, for the user's own folder alone", (variable, name, folder) => {
     const moved = folders({ [variable]: "/elsewhere" });
     expect(moved).toEqual({ ...folders(), [name]: [folder, folders()[name]?.[1]] });
-    expect(folders({ [variable]: "" }), "an empty one says nothing").toEqual(folders());
+    expect(folders({ [variable]: "" }), "an empty one has no text").toEqual(folders());
   });
 
   it("has an absolute path even for an empty variable", () => {
@@ -100,7 +100,7 @@ describe("the table of native clients", () => {
       expect(names.filter((one) => !STANDARD_NAME.test(one) || one.length > MAX_NAME_LENGTH)).toEqual([]);
       expect(new Set(names).size, `${name} names one twice`).toBe(names.length);
       expect(next).toMatch(/\w/);
-      expect(title, "one of them, which does and has something in sentences").not.toMatch(/^$|^clients/);
+      expect(title, "one of them, whose text has sentences").not.toMatch(/^$|^clients/);
     }
   });
 });

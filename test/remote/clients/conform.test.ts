@@ -55,7 +55,7 @@ describe("adapting a skill to a client", () => {
       expect(read.data["name"]).toBe(skill.name);
       expect(read.data["description"]).toBe(skill.description);
       const { tags, version, triggers, whenToUse, authors } = skill.manifest;
-      expect(readManifest(read.data), "what skillet reads under metadata it reads still").toMatchObject(
+      expect(readManifest(read.data), "keys under metadata still have their effect in skillet").toMatchObject(
         JSON.parse(JSON.stringify({ tags, version, triggers, whenToUse, authors })),
       );
     }
@@ -310,7 +310,7 @@ describe("adapting a skill to a client", () => {
     const long = await written(`name: notes\ndescription: ${wordy(limit + 1)}`);
     const text = String((await dataOf(long, one))["description"]);
     expect(text.length).toBeLessThanOrEqual(limit);
-    expect(text.length, "only as many sentences go as have to").toBeGreaterThan(limit - 150);
+    expect(text.length, "only as many sentences as necessary are removed").toBeGreaterThan(limit - 150);
     expect(text).toContain(CUE);
     expect(await notesOf(long, one)).toContain(`a description of ${limit + 1} characters`);
     expect(await notesOf(long, one)).toContain(`it is shortened to ${text.length}`);

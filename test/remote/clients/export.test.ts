@@ -60,7 +60,7 @@ describe("a skill as a zip", () => {
     expect(read.get("notes/SKILL.md")?.mode).toBe(0o100644);
     expect(omitted).toEqual(['".env" is hidden: it belongs to this machine']);
     expect(said.join("\n")).toContain("its variables (KEY) work through `skillet serve`");
-    expect(readdirSync(dirname(path)), "nothing else is left there").toEqual(["notes.zip"]);
+    expect(readdirSync(dirname(path)), "nothing else remains there").toEqual(["notes.zip"]);
   });
 
   it("has the same bytes each time", async () => {

@@ -27,13 +27,13 @@ function judged(there: CopyStatus, { force = false, ...more }: Partial<WantedCop
 describe("the plan to write a copy", () => {
   it.each<[string, CopyStatus, string]>([
     ["nothing", { is: "nothing" }, "install"],
-    ["a copy of ours that is the same", { is: "ours", digest: "sha256:new", isEdited: false }, "unchanged"],
-    ["an older copy of ours", { is: "ours", digest: "sha256:old", isEdited: false }, "update"],
-    ["a copy of ours that somebody changed", { is: "ours", digest: "sha256:mine", isEdited: true }, "refuse"],
-    ["somebody's folder", { is: "foreign", what: "folder", digest: "sha256:mine" }, "refuse"],
-    ["somebody's link", { is: "foreign", what: "link" }, "refuse"],
-    ["somebody's file", { is: "foreign", what: "file" }, "refuse"],
-  ])("[Q-12] exists for %s", (_, there, action) => {
+    ["skillet's identical copy", { is: "ours", digest: "sha256:new", isEdited: false }, "unchanged"],
+    ["skillet's older copy", { is: "ours", digest: "sha256:old", isEdited: false }, "update"],
+    ["skillet's edited copy", { is: "ours", digest: "sha256:mine", isEdited: true }, "refuse"],
+    ["a foreign folder", { is: "foreign", what: "folder", digest: "sha256:mine" }, "refuse"],
+    ["a foreign link", { is: "foreign", what: "link" }, "refuse"],
+    ["a foreign file", { is: "foreign", what: "file" }, "refuse"],
+  ])("[Q-12] depends on the target: %s", (_, there, action) => {
     expect(judged(there)).toMatchObject({
       name: "a",
       source: "bundled",
@@ -91,16 +91,16 @@ describe("the plan to remove a copy", () => {
   const removal = (there: CopyStatus, force = false) => planCopyRemoval(["a"], () => there, options(force))[0];
 
   it.each<[string, CopyStatus, boolean, string]>([
-    ["a copy of ours", { is: "ours", digest: "x", isEdited: false }, false, "remove"],
-    ["one that somebody changed", { is: "ours", digest: "x", isEdited: true }, false, "refuse"],
-    ["one that somebody changed, with --force", { is: "ours", digest: "x", isEdited: true }, true, "remove"],
+    ["skillet's copy", { is: "ours", digest: "x", isEdited: false }, false, "remove"],
+    ["an edited one", { is: "ours", digest: "x", isEdited: true }, false, "refuse"],
+    ["an edited one, with --force", { is: "ours", digest: "x", isEdited: true }, true, "remove"],
     ["the last one", { is: "ours", digest: "x", isEdited: false, isLast: true }, false, "refuse"],
     ["the last one, with --force", { is: "ours", digest: "x", isEdited: false, isLast: true }, true, "remove"],
-    ["one that is gone", { is: "nothing" }, false, "forget"],
-    ["somebody's folder", { is: "foreign", what: "folder" }, false, "refuse"],
-    ["somebody's folder, with --force", { is: "foreign", what: "folder" }, true, "refuse"],
+    ["a missing one", { is: "nothing" }, false, "forget"],
+    ["a foreign folder", { is: "foreign", what: "folder" }, false, "refuse"],
+    ["a foreign folder, with --force", { is: "foreign", what: "folder" }, true, "refuse"],
     ["a link in its place, with --force", { is: "foreign", what: "link" }, true, "refuse"],
-  ])("[Q-12] exists for %s", (_, there, force, action) => {
+  ])("[Q-12] depends on the target: %s", (_, there, force, action) => {
     expect(removal(there, force)).toMatchObject({ name: "a", action });
   });
 

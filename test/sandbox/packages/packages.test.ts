@@ -108,7 +108,7 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
 
   it("[Q-18] changes nothing in the host's own packages", () => {
     expect(hostState()).toBe(before);
-    expect(findPackageRoot([first], none).kind, "the host has it no more than before").toBe("missing");
+    expect(findPackageRoot([first], none).kind, "the host does not have it, as before").toBe("missing");
   });
 
   it("[Q-18] has a lock of names, versions and SHA-256, the same each time", async () => {
@@ -253,7 +253,7 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     expect(findPackageRoot([first], { own: where.own, shared: undefined }).kind).toBe("missing");
     await pruneAptLayers(where, []);
     expect(own()).toEqual([]);
-    expect((await cachedBase()).id, "what is shared stays").toBe(base.id);
+    expect((await cachedBase()).id, "the shared base stays").toBe(base.id);
     await removeBuildTree(where.own, resolveIdRange);
   });
 });

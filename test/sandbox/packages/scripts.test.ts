@@ -93,7 +93,7 @@ true`);
       .map((line) => line.trim().split(/\s+/).map(Number));
     expect(
       map.every(([, outside]) => outside !== 0),
-      "nobody in there is the host's root",
+      "no user in there is the host's root",
     ).toBe(true);
     expect(map.reduce((sum, [, , count = 0]) => sum + count, 0)).toBe(65536);
     const variables = read("env").match(/^\w+(?==)/gm) ?? [];

@@ -63,7 +63,7 @@ describe("approving a changed skill", () => {
       const kept = createBlobCache(scene.home).read(entry?.files as LockedFiles);
       expect(Buffer.from(kept?.get("notes.md")?.bytes ?? []).toString()).toBe(text);
     }
-    expect(readdirSync(join(scene.home, "originals")), "what was agreed to in between is not kept").toHaveLength(2);
+    expect(readdirSync(join(scene.home, "originals")), "the version approved in between is not kept").toHaveLength(2);
     writeFileSync(join(folderOf(scene), "notes.md"), FILES["notes.md"]);
     const back = await scene.again();
     back.trust.grant([await looked(back)]);
@@ -74,10 +74,10 @@ describe("approving a changed skill", () => {
     ["a file of it", (at) => writeFileSync(join(at, "notes.md"), "evil\n")],
     ["its instructions", (at) => appendFileSync(join(at, "SKILL.md"), "\nEvil.\n")],
     ["a file that was added", (at) => writeFileSync(join(at, "evil.sh"), "evil")],
-    ["a file in a folder that no run is given", (at) => writeFileSync(join(at, ".config"), "evil")],
+    ["a file in a folder that runs do not get", (at) => writeFileSync(join(at, ".config"), "evil")],
     ["a file that was removed", (at) => rmSync(join(at, "notes.md"))],
-    ["who may run it", (at) => chmodSync(join(at, "notes.md"), 0o755)],
-    ["as whom it runs", (at) => chmodSync(join(at, "notes.md"), 0o4644)],
+    ["its execute permission", (at) => chmodSync(join(at, "notes.md"), 0o755)],
+    ["its set-user-ID bit", (at) => chmodSync(join(at, "notes.md"), 0o4644)],
   ])("is refused when it changed during the review: %s", async (_, change) => {
     const scene = await added();
     writeFileSync(join(folderOf(scene), "notes.md"), "second\n");
@@ -107,7 +107,7 @@ describe("approving a changed skill", () => {
   });
 
   it.each<[string, (folder: string) => void, string]>([
-    ["a link to a file of its own", (at) => symlinkSync("notes.md", join(at, "more.md")), '"more.md" is a link'],
+    ["a link to one of its own files", (at) => symlinkSync("notes.md", join(at, "more.md")), '"more.md" is a link'],
     ["a link out of it", (at) => symlinkSync("/etc/hostname", join(at, "more.md")), '"more.md" is a link'],
     ["a pipe", (at) => makePipe(join(at, "pipe")), '"pipe" is not a file'],
   ])("is refused for %s", async (_, change, why) => {

@@ -35,32 +35,24 @@ const FILES = {
 
 type Change = (folder: string) => void;
 const KINDS: readonly [title: string, change: Change, changes: LockDifference[]][] = [
-  ["a file that was added", (at) => writeFileSync(join(at, "b.md"), ""), [{ path: "b.md", what: "added" }]],
-  ["a dot file that was added", (at) => writeFileSync(join(at, ".x"), ""), [{ path: ".x", what: "added" }]],
+  ["an added file", (at) => writeFileSync(join(at, "b.md"), ""), [{ path: "b.md", what: "added" }]],
+  ["an added dot file", (at) => writeFileSync(join(at, ".x"), ""), [{ path: ".x", what: "added" }]],
+  ["an added folder", (at) => writeFiles(at, { "new/deep/c.txt": "" }), [{ path: "new/deep/c.txt", what: "added" }]],
   [
-    "a folder that was added",
-    (at) => writeFiles(at, { "new/deep/c.txt": "" }),
-    [{ path: "new/deep/c.txt", what: "added" }],
-  ],
-  [
-    "what was put into node_modules",
+    "a file added to node_modules",
     (at) => writeFileSync(join(at, "node_modules/left/evil.js"), ""),
     [{ path: "node_modules/left/evil.js", what: "added" }],
   ],
   [
-    "a repository that was made in it",
+    "a new repository in it",
     (at) => writeFiles(at, { ".git/hooks/post-checkout": "" }),
     [{ path: ".git/hooks/post-checkout", what: "added" }],
   ],
-  ["a file that was removed", (at) => unlinkSync(join(at, "docs/a.md")), [{ path: "docs/a.md", what: "removed" }]],
-  ["a dot file that was removed", (at) => unlinkSync(join(at, ".env")), [{ path: ".env", what: "removed" }]],
+  ["a removed file", (at) => unlinkSync(join(at, "docs/a.md")), [{ path: "docs/a.md", what: "removed" }]],
+  ["a removed dot file", (at) => unlinkSync(join(at, ".env")), [{ path: ".env", what: "removed" }]],
+  ["a removed folder", (at) => rmSync(join(at, "docs"), { recursive: true }), [{ path: "docs/a.md", what: "removed" }]],
   [
-    "a folder that was removed",
-    (at) => rmSync(join(at, "docs"), { recursive: true }),
-    [{ path: "docs/a.md", what: "removed" }],
-  ],
-  [
-    "a file that was changed",
+    "a changed file",
     (at) => writeFileSync(join(at, "docs/a.md"), "other text"),
     [{ path: "docs/a.md", what: "changed" }],
   ],
@@ -74,7 +66,7 @@ const KINDS: readonly [title: string, change: Change, changes: LockDifference[]]
     [{ path: "docs/a.md", what: "changed" }],
   ],
   [
-    "a file that was written by way of another name",
+    "a file that was written through another name",
     (at) => {
       const other = join(at, "..", "other");
       linkSync(join(at, "docs/a.md"), other);
@@ -84,22 +76,22 @@ const KINDS: readonly [title: string, change: Change, changes: LockDifference[]]
     [{ path: "docs/a.md", what: "changed" }],
   ],
   [
-    "a file that can be run",
+    "a file that became executable",
     (at) => chmodSync(join(at, "scripts/go.sh"), 0o755),
     [{ path: "scripts/go.sh", what: "mode" }],
   ],
   [
-    "a file that runs as its owner",
+    "a file that became set-user-ID",
     (at) => chmodSync(join(at, "scripts/go.sh"), 0o4644),
     [{ path: "scripts/go.sh", what: "mode" }],
   ],
   [
-    "a file that anybody may write",
+    "a file that every user can write",
     (at) => chmodSync(join(at, "scripts/go.sh"), 0o646),
     [{ path: "scripts/go.sh", what: "mode" }],
   ],
   [
-    "a link in the place of a file, to the same text",
+    "a link in place of a file, to the same text",
     (at) => {
       renameSync(join(at, "docs/a.md"), join(at, "../a.md"));
       symlinkSync(join(at, "../a.md"), join(at, "docs/a.md"));
@@ -107,7 +99,7 @@ const KINDS: readonly [title: string, change: Change, changes: LockDifference[]]
     [{ path: "docs/a.md", what: "changed" }],
   ],
   [
-    "a link in the place of a folder, to the same files",
+    "a link in place of a folder, to the same files",
     (at) => {
       renameSync(join(at, "docs"), join(at, "../docs"));
       symlinkSync(join(at, "../docs"), join(at, "docs"));
@@ -118,7 +110,7 @@ const KINDS: readonly [title: string, change: Change, changes: LockDifference[]]
     ],
   ],
   [
-    "a folder in the place of a file",
+    "a folder in place of a file",
     (at) => {
       unlinkSync(join(at, ".env"));
       mkdirSync(join(at, ".env"));
@@ -126,7 +118,7 @@ const KINDS: readonly [title: string, change: Change, changes: LockDifference[]]
     [{ path: ".env", what: "removed" }],
   ],
   [
-    "a pipe in the place of a file",
+    "a pipe in place of a file",
     (at) => {
       unlinkSync(join(at, ".env"));
       makePipe(join(at, ".env"));
@@ -134,7 +126,7 @@ const KINDS: readonly [title: string, change: Change, changes: LockDifference[]]
     [{ path: ".env", what: "changed" }],
   ],
   [
-    "two files that changed places",
+    "two swapped files",
     (at) => {
       renameSync(join(at, "docs/a.md"), join(at, "t"));
       renameSync(join(at, ".env"), join(at, "docs/a.md"));
@@ -146,7 +138,7 @@ const KINDS: readonly [title: string, change: Change, changes: LockDifference[]]
     ],
   ],
   [
-    "a link in the place of all of it, to the same skill",
+    "a link in place of the whole skill, to the same files",
     (at) => {
       renameSync(at, `${at}-moved`);
       symlinkSync(`${at}-moved`, at);
@@ -154,7 +146,7 @@ const KINDS: readonly [title: string, change: Change, changes: LockDifference[]]
     [{ path: ".", what: "changed" }],
   ],
   [
-    "a file larger than any source may bring",
+    "a file larger than any source may contain",
     (at) => truncateSync(join(at, "docs/a.md"), 65 * 1024 * 1024),
     [{ path: "docs/a.md", what: "changed" }],
   ],
@@ -179,7 +171,7 @@ describe("a skill that does not match its lock", () => {
       expect(readFolderLockState(folder, entry, known)).toMatchObject({ is: "changed", changes });
       expect(verifySkill(skillsDir, "x", entry, known)).toEqual({ name: "x", is: "changed", changes });
     }
-    expect(verifySkill(skillsDir, "x", entry), "without what was seen before").toEqual({
+    expect(verifySkill(skillsDir, "x", entry), "without earlier fingerprints").toEqual({
       name: "x",
       is: "changed",
       changes,

@@ -123,8 +123,8 @@ describe("a lock file", () => {
     ["a file's digest", (a) => Object.assign(a.files["SKILL.md"] ?? {}, { sha256: hashSha256("y") })],
     ["a file's size", (a) => Object.assign(a.files["SKILL.md"] ?? {}, { size: 2 })],
     ["a file's mode", (a) => Object.assign(a.files["SKILL.md"] ?? {}, { mode: "755" })],
-    ["which files there are", (a) => Object.assign(a.files, { more: FILES["SKILL.md"] })],
-    ["what came from the source", (a) => Object.assign(a, { upstream: { digest: hashSha256(""), files: FILES } })],
+    ["the list of files", (a) => Object.assign(a.files, { more: FILES["SKILL.md"] })],
+    ["the digest of the source", (a) => Object.assign(a, { upstream: { digest: hashSha256(""), files: FILES } })],
   ])("is not used after an edit of %s", (_, change) => {
     expect(parsed(change)).toThrow(expect.objectContaining({ code: "lock-edited" }));
   });
@@ -145,13 +145,13 @@ describe("a lock file", () => {
     ["no JSON", "skills: []"],
     ["half of it", formatLock({ a: ENTRY }).slice(0, 120)],
     ["a list", "[]"],
-    ["a word", '"lock"'],
+    ["a string", '"lock"'],
     ["null", "null"],
     ["no skills", '{"version":1}'],
     ["a list of skills", '{"version":1,"skills":[]}'],
     ["a skill that is a text", '{"version":1,"skills":{"a":"b"}}'],
-    ["marks of a merge", `<<<<<<< HEAD\n${formatLock({ a: ENTRY })}=======\n${formatLock({})}>>>>>>> other\n`],
-    ["a secret of somebody's", "-----BEGIN PRIVATE KEY-----\nhunter2\n"],
+    ["merge markers", `<<<<<<< HEAD\n${formatLock({ a: ENTRY })}=======\n${formatLock({})}>>>>>>> other\n`],
+    ["a foreign secret", "-----BEGIN PRIVATE KEY-----\nhunter2\n"],
   ])("is not used when it is %s, and nothing of that is quoted", (_, content) => {
     const read = () => parseLock(content);
     expect(read).toThrow(expect.objectContaining({ code: "lock-unreadable" }));
@@ -174,9 +174,9 @@ describe("a lock file", () => {
     ["without a mode", { size: 1, sha256: hashSha256("") }],
     ["with a mode that is a number", { mode: 644, size: 1, sha256: hashSha256("") }],
     ["that is a link", { mode: "link", size: 1, sha256: hashSha256("") }],
-    ["with fewer bytes than none", { mode: "644", size: -1, sha256: hashSha256("") }],
-    ["with half a byte", { mode: "644", size: 0.5, sha256: hashSha256("") }],
-    ["with more bytes than can be counted", { mode: "644", size: 1e300, sha256: hashSha256("") }],
+    ["with a negative size", { mode: "644", size: -1, sha256: hashSha256("") }],
+    ["with a fractional size", { mode: "644", size: 0.5, sha256: hashSha256("") }],
+    ["with an enormous size", { mode: "644", size: 1e300, sha256: hashSha256("") }],
     ["with another kind of digest", { mode: "644", size: 1, sha256: "md5:0" }],
     ["with a digest in capitals", { mode: "644", size: 1, sha256: `sha256:${"A".repeat(64)}` }],
   ])("contains no file %s", (_, one) => {

@@ -84,8 +84,8 @@ describe("fingerprints of skill folders", () => {
   });
 
   it.each<[string, (cache: string) => void]>([
-    ["is gone", (cache) => rmSync(cache)],
-    ["is something else", (cache) => writeFileSync(cache, "\0\xff garbage\nx sha256:zz y\n\n")],
+    ["is missing", (cache) => rmSync(cache)],
+    ["is another file", (cache) => writeFileSync(cache, "\0\xff garbage\nx sha256:zz y\n\n")],
     ["is huge", (cache) => truncateSync(cache, 1024 * 1024 * 1024)],
     [
       "is a folder",
@@ -96,7 +96,7 @@ describe("fingerprints of skill folders", () => {
     ],
     ["is cut off", (cache) => truncateSync(cache, 40)],
     [
-      "has ten thousand lines of others",
+      "has ten thousand foreign lines",
       (cache) => appendFileSync(cache, `k ${hashSha256("")} ${hashSha256("")}\n`.repeat(10_000)),
     ],
   ])("lead to reading the bytes when the file %s, and to nothing else", async (_, damage) => {

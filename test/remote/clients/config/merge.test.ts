@@ -287,7 +287,7 @@ describe("a snippet that replaces one of the other form", () => {
     for (const url of ["https://a.example/mcp", "http://127.0.0.1:1/x/mcp", "http://127.0.0.1.example/mcp"]) {
       await expect(merge("cursor", at(url)), url).rejects.toThrow(`which calls ${url}`);
       const { next, parse } = await merge("cursor", at(url), { url, hasToken: false });
-      expect(parse(next), "the one that is given").toEqual(parse(at(url)));
+      expect(parse(next), "the given one").toEqual(parse(at(url)));
     }
   });
 

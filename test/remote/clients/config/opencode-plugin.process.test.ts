@@ -19,7 +19,7 @@ async function plugin(command: readonly string[], timeoutSeconds = 60) {
   const folder = temporaryFolder({ "skillet.mjs": formatOpencodePlugin(command, timeoutSeconds) });
   const { SkilletAdvice } = await import(pathToFileURL(join(folder, "skillet.mjs")).href);
   const hooks = await SkilletAdvice({ directory: folder });
-  expect(Object.keys(hooks), "not the hook that runs for titles too").toEqual(["chat.message"]);
+  expect(Object.keys(hooks), "not the hook that also runs for titles").toEqual(["chat.message"]);
   return async (text: string, sessionID = "ses_1"): Promise<Part[]> => {
     const parts: Part[] = [{ id: "prt_1", sessionID, messageID: "msg_1", type: "text", text }];
     await hooks["chat.message"]({ sessionID }, { message: { id: "msg_1" }, parts });
@@ -50,7 +50,7 @@ describe("the plugin for OpenCode", () => {
         synthetic: true,
       },
     ]);
-    expect(await send("audit my solana program"), "it was given already").toHaveLength(1);
+    expect(await send("audit my solana program"), "it was already added").toHaveLength(1);
     vi.unstubAllEnvs();
   });
 
