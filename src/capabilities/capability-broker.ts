@@ -67,7 +67,8 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
   const auth = createSignInFlows({
     vault: capabilities.vault,
     // A sign-in that another skill began does not exist for this one, unless it may begin it too.
-    findProvider: (asked) => (refuseCapability(context, asked) ? undefined : capabilities.findProvider(asked, skill)),
+    findProvider: (requested) =>
+      refuseCapability(context, requested) ? undefined : capabilities.findProvider(requested, skill),
     approve: (flow, namespace, credential) => approveSignIn(context, flow, { namespace, credential }),
   });
   const context: BrokerContext = {

@@ -191,24 +191,20 @@ function parseOperations(
     const own = isJsonObject(capability) ? (capability as { operations?: unknown }).operations : undefined;
     if (!isJsonObject(own)) throw createMissingPartError(`${where}: ${truncateLine(id, 128)}`, "`operations`");
     const operations = Object.entries(own).map(([key, operation]) => {
-      const place = `${where}: ${truncateLine(`${id} ${key}`, 200)}`;
-      return [key, parseOperation(key, operation as OperationDefinition<ProviderSchema>, place)] as const;
+      const path = `${where}: ${truncateLine(`${id} ${key}`, 200)}`;
+      return [key, parseOperation(key, operation as OperationDefinition<ProviderSchema>, path)] as const;
     });
     return [id, new Map(operations)] as const;
   });
   return new Map(entries);
 }
 
-function parseOperation(
-  name: string,
-  definition: OperationDefinition<ProviderSchema>,
-  place: string,
-): DefinedOperation {
-  if (!isJsonObject(definition)) throw createMissingPartError(place, "an operation object");
+function parseOperation(name: string, definition: OperationDefinition<ProviderSchema>, path: string): DefinedOperation {
+  if (!isJsonObject(definition)) throw createMissingPartError(path, "an operation object");
   const { description, input, output, mutating = false, scopes, isReversible, execute } = definition;
-  if (typeof execute !== "function") throw createMissingPartError(place, "a function `execute`");
-  const schema = toProviderJsonSchema(input, `${place}: its input`);
-  const outputSchema = output === undefined ? undefined : toProviderJsonSchema(output, `${place}: its output`);
+  if (typeof execute !== "function") throw createMissingPartError(path, "a function `execute`");
+  const schema = toProviderJsonSchema(input, `${path}: its input`);
+  const outputSchema = output === undefined ? undefined : toProviderJsonSchema(output, `${path}: its output`);
   const more = omitUndefined({ outputSchema, scopes, isReversible });
   return { definition, schema, described: { name, description, mutating, inputSchema: schema, ...more } };
 }

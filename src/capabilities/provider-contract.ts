@@ -45,8 +45,8 @@ export function findShapeProblem(namespace: string, { capabilities }: ProviderDe
       "use up to 64 lowercase letters, digits, `-` and `_`, starting with a letter",
     );
   }
-  const first = findFirstProblem(capabilities, MAX_CAPABILITIES, "capabilities", (capability, place) =>
-    findCapabilityProblem(namespace, capability, place),
+  const first = findFirstProblem(capabilities, MAX_CAPABILITIES, "capabilities", (capability, path) =>
+    findCapabilityProblem(namespace, capability, path),
   );
   return (
     first ??
@@ -57,11 +57,11 @@ export function findShapeProblem(namespace: string, { capabilities }: ProviderDe
   );
 }
 
-function findCapabilityProblem(namespace: string, capability: CapabilityDescription, place: string) {
+function findCapabilityProblem(namespace: string, capability: CapabilityDescription, path: string) {
   const { id, description, operations } = capability;
   if (typeof id !== "string" || !CAPABILITY_PATTERN.test(id) || !id.startsWith(`${namespace}.`)) {
     return createDescriptionProblem(
-      `the id of ${place} is not in the namespace ${namespace}`,
+      `the id of ${path} is not in the namespace ${namespace}`,
       `start it with \`${namespace}.\`, followed by lowercase letters, digits, \`-\` and \`_\``,
     );
   }
@@ -80,11 +80,11 @@ function findCapabilityProblem(namespace: string, capability: CapabilityDescript
   );
 }
 
-function findOperationProblem(id: string, operation: OperationDescription, place: string): Problem | undefined {
+function findOperationProblem(id: string, operation: OperationDescription, path: string): Problem | undefined {
   const { name, description, mutating, inputSchema } = operation;
   if (typeof name !== "string" || !OPERATION_PATTERN.test(name)) {
     return createDescriptionProblem(
-      `the name of ${place} is invalid`,
+      `the name of ${path} is invalid`,
       "use up to 64 letters, digits, `-` and `_`, starting with a letter or digit",
     );
   }
@@ -132,7 +132,7 @@ function findFirstProblem<Item>(
   items: readonly Item[],
   max: number,
   what: string,
-  findProblem: (item: Item, place: string) => Problem | undefined,
+  findProblem: (item: Item, path: string) => Problem | undefined,
 ): Problem | undefined {
   if (items.length > max) return createDescriptionProblem(`there are more than ${max} ${what}`, "split them up");
   for (const [index, item] of items.entries()) {

@@ -240,8 +240,8 @@ function measureDescription(description = ""): number {
 }
 
 function rankByUsage(usage: readonly string[] = []): (name: string) => number {
-  const places = new Map(usage.map((name, place) => [name, place]));
-  return (name) => places.get(name) ?? Number.MAX_SAFE_INTEGER;
+  const positions = new Map(usage.map((name, index) => [name, index]));
+  return (name) => positions.get(name) ?? Number.MAX_SAFE_INTEGER;
 }
 
 function fitNames(heading: string, names: readonly string[], { room, usage, search }: ListingOptions): FittedListing {

@@ -281,14 +281,14 @@ export interface ArgumentSubstitutions {
  * value remains, so that prices survive; arguments without a placeholder are added at the end.
  */
 export function substituteArguments(body: string, substitutes: ArgumentSubstitutions): string {
-  const { arguments: given, names = [], folder, addsUnused = true, replace: write = (value) => value } = substitutes;
-  const places = new Map(names.map((name, place) => [name, place] as const).reverse());
-  const words = given === undefined ? [] : splitShellWords(given);
+  const { arguments: typed, names = [], folder, addsUnused = true, replace: write = (value) => value } = substitutes;
+  const positions = new Map(names.map((name, index) => [name, index] as const).reverse());
+  const words = typed === undefined ? [] : splitShellWords(typed);
   const first = countsFromZero(body) ? 0 : 1;
   let size = body.length;
   let isUsed = false;
-  const put = (given: string, written: string, at: number) => {
-    const value = write(given, { written, at });
+  const put = (text: string, written: string, at: number) => {
+    const value = write(text, { written, at });
     size += value.length;
     if (size > MAX_EXPANDED_LENGTH)
       throw new SkillError("arguments-too-large", {
@@ -304,17 +304,17 @@ export function substituteArguments(body: string, substitutes: ArgumentSubstitut
   };
   const text = body.replace(PLACEHOLDER, (written, directory, whole, index, position, name, at) => {
     if (directory) return folder === undefined ? written : put(folder, written, at);
-    if (whole) return take(given ?? "", written, at);
+    if (whole) return take(typed ?? "", written, at);
     if (index !== undefined) return take(words[Number(index)], written, at);
     if (position !== undefined) return take(words[Number(position) - first], written, at);
     // In `$branch-build`, the name may be `branch` or the whole text.
     for (let end = name.length; end > 0; end = name.lastIndexOf("-", end - 1)) {
-      const place = places.get(name.slice(0, end));
-      if (place !== undefined) return take(words[place], written.slice(0, end + 1), at) + name.slice(end);
+      const index = positions.get(name.slice(0, end));
+      if (index !== undefined) return take(words[index], written.slice(0, end + 1), at) + name.slice(end);
     }
     return written;
   });
-  return addsUnused && given !== undefined && given.trim() !== "" && !isUsed ? `${text}\n\nARGUMENTS: ${given}` : text;
+  return addsUnused && typed !== undefined && typed.trim() !== "" && !isUsed ? `${text}\n\nARGUMENTS: ${typed}` : text;
 }
 
 const MAX_EXPANDED_LENGTH = 16 * 1024 * 1024;
@@ -435,8 +435,8 @@ function createQuoteTracker(command: string): (at: number) => QuoteContext {
     }
   }
   let next = 0;
-  return (place) => {
-    while ((changes[next]?.from ?? command.length + 1) <= place) next++;
+  return (index) => {
+    while ((changes[next]?.from ?? command.length + 1) <= index) next++;
     return changes[next - 1]?.quotes ?? "none";
   };
 }

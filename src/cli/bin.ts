@@ -296,10 +296,10 @@ function openTerminalDialogue(complete: LineCompleter, onEnding: (signal: EndSig
   const pastes = createPasteStore();
   const keys = Object.assign(new Readable({ read() {} }), { setRawMode: (isRaw: boolean) => stdin.setRawMode(isRaw) });
   const lines = createInterface({ input: keys, output: stderr, terminal: true, completer: createCompleter(complete) });
-  const answer = (given: DialogueLine) => {
+  const answer = (line: DialogueLine) => {
     const { onAnswer } = state;
     state.onAnswer = undefined;
-    onAnswer?.(given);
+    onAnswer?.(line);
   };
   lines.on("line", (line) => answer(pastes.unfold(line)));
   const interrupt = () => {
@@ -383,10 +383,10 @@ function openTerminalDialogue(complete: LineCompleter, onEnding: (signal: EndSig
         answer(undefined);
       };
       signal?.addEventListener("abort", end, { once: true });
-      const given = await wait(question, true);
+      const line = await wait(question, true);
       signal?.removeEventListener("abort", end);
-      if (given === INTERRUPTED_LINE && isHeardByOthers()) process.emit("SIGINT");
-      return typeof given === "string" ? given : undefined;
+      if (line === INTERRUPTED_LINE && isHeardByOthers()) process.emit("SIGINT");
+      return typeof line === "string" ? line : undefined;
     },
     close,
   };

@@ -79,8 +79,11 @@ export function findOtherOwner(skill: Skill, grants: CommandHost["grants"]): Sec
 }
 
 /** `~/.skillet/skills/notes`; its source if it has no folder. */
-export function formatOwnerCopy({ source, location }: SecretOwner, { around }: Pick<CommandHost, "around">): string {
-  return location === "" ? source : formatDisplayPath(location, around);
+export function formatOwnerCopy(
+  { source, location }: SecretOwner,
+  { around: environment }: Pick<CommandHost, "around">,
+): string {
+  return location === "" ? source : formatDisplayPath(location, environment);
 }
 
 /** The grant state of a capability for this copy of a skill. Grants to another copy with the same name do not count. */

@@ -69,8 +69,8 @@ export const COPY_STATES: Record<LocatedCopyState, CopyStateRow> = {
     isFine: false,
     describe: ({ skill, client, flags, where, folder }) => {
       const isReached = where === "user" || where === "project" || existsSync(findCopyWorkspace(folder, client) ?? "");
-      const place = isReached && where !== "nowhere" ? ` --to ${client}${flags}` : "";
-      const commands = [`skillet export --remove ${quoteIfNeeded(skill)}${place}`];
+      const target = isReached && where !== "nowhere" ? ` --to ${client}${flags}` : "";
+      const commands = [`skillet export --remove ${quoteIfNeeded(skill)}${target}`];
       return { message: "removed by hand", fix: "to remove the record", commands };
     },
   },
@@ -104,7 +104,11 @@ export const COPY_STATES: Record<LocatedCopyState, CopyStateRow> = {
 };
 
 /** Lists every recorded copy, sorted. `workspace` is the value of `-C`. */
-export function listRecordedCopies(installs: ClientCopyStore, around: Environment, workspace?: string): LocatedCopy[] {
+export function listRecordedCopies(
+  installs: ClientCopyStore,
+  environment: Environment,
+  workspace?: string,
+): LocatedCopy[] {
   const here = workspace === undefined ? "" : ` -C ${quoteIfNeeded(workspace)}`;
   return (
     Object.entries(installs.entries())
@@ -112,8 +116,8 @@ export function listRecordedCopies(installs: ClientCopyStore, around: Environmen
       .filter(([folder, { skill }]) => isAbsolute(folder) && basename(folder) === skill)
       .map(([folder, copy]): LocatedCopy => {
         const row = { ...copy, folder };
-        if (isInClientFolder(row, around, false)) return { ...row, where: "user", flags: here };
-        if (isInClientFolder(row, around, true)) return { ...row, where: "project", flags: ` --project${here}` };
+        if (isInClientFolder(row, environment, false)) return { ...row, where: "user", flags: here };
+        if (isInClientFolder(row, environment, true)) return { ...row, where: "project", flags: ` --project${here}` };
         const other = findCopyWorkspace(folder, copy.client);
         if (other === undefined) return { ...row, where: "nowhere", flags: "" };
         return { ...row, where: "other-project", flags: ` --project -C ${quoteIfNeeded(other)}` };
@@ -159,7 +163,7 @@ interface CopySearch {
 export function createNoCopyError(name: string, rows: readonly LocatedCopy[], looked: CopySearch): SkillError {
   const own = rows.filter(({ skill }) => skill === name);
   const sameScope = own.filter(({ where }) => where === (looked.isProject ? "project" : "user"));
-  const places = (sameScope.length > 0 ? sameScope : own).map((row) => formatCopyLocation(row, looked));
+  const paths = (sameScope.length > 0 ? sameScope : own).map((row) => formatCopyLocation(row, looked));
   const meant = findNearest(name, new Set(rows.map(({ skill }) => skill)));
   const near =
     meant === undefined
@@ -167,7 +171,7 @@ export function createNoCopyError(name: string, rows: readonly LocatedCopy[], lo
       : { fix: `did you mean "${meant}"?` };
   return new SkillError("not-exported", {
     message: `No copy of '${name}' found`,
-    ...(places.length === 0 ? near : { fix: [...new Set(places)].join("; ") }),
+    ...(paths.length === 0 ? near : { fix: [...new Set(paths)].join("; ") }),
   });
 }
 
@@ -179,10 +183,10 @@ function formatCopyLocation(
   { where, folder, client, flags }: LocatedCopy,
   { home, isProject, clients }: CopySearch,
 ): string {
-  const place = dirname(folder);
+  const path = dirname(folder);
   const workspace = where === "user" ? undefined : findCopyWorkspace(folder, client);
   const whose = where === "project" ? "this workspace" : formatHomePath(workspace ?? "", home);
-  const location = workspace === undefined ? formatHomePath(place, home) : `${relative(workspace, place)} of ${whose}`;
+  const location = workspace === undefined ? formatHomePath(path, home) : `${relative(workspace, path)} of ${whose}`;
   const isNamed = clients?.includes(client) ?? true;
   const hints = [
     ...(isNamed ? [] : [`add --to ${client}`]),
@@ -194,11 +198,11 @@ function formatCopyLocation(
 
 function isInClientFolder(
   { client, folder }: Pick<LocatedCopy, "client" | "folder">,
-  around: Environment,
+  environment: Environment,
   isProject: boolean,
 ): boolean {
   try {
-    return resolveClientTarget(client, { around, isProject }).folder === dirname(folder);
+    return resolveClientTarget(client, { around: environment, isProject }).folder === dirname(folder);
   } catch {
     return false; // An unknown client, or an inaccessible folder.
   }
@@ -208,8 +212,8 @@ function isInClientFolder(
 function findCopyWorkspace(folder: string, client: string): string | undefined {
   if (!Object.hasOwn(NATIVE_CLIENTS, client)) return undefined;
   const below = getNativeClient(client).project({ home: "/", workspace: "/", env: {} });
-  const place = dirname(folder);
-  return place.endsWith(below) ? place.slice(0, -below.length) || "/" : undefined;
+  const path = dirname(folder);
+  return path.endsWith(below) ? path.slice(0, -below.length) || "/" : undefined;
 }
 
 function isOriginalBroken({ original }: ClientCopy, { catalog }: DiscoverResult): boolean {
@@ -218,9 +222,9 @@ function isOriginalBroken({ original }: ClientCopy, { catalog }: DiscoverResult)
 
 /** Quotes a path for a shell. `~` is not expanded within quotes. */
 function formatOriginalPath(original: string, home: string): string {
-  const place = basename(original) === "SKILL.md" ? dirname(original) : original;
-  const short = formatHomePath(place, home);
-  return quoteIfNeeded(short) === short ? short : quoteIfNeeded(place);
+  const path = basename(original) === "SKILL.md" ? dirname(original) : original;
+  const short = formatHomePath(path, home);
+  return quoteIfNeeded(short) === short ? short : quoteIfNeeded(path);
 }
 
 /** The changes made in one client's folder. */

@@ -89,32 +89,32 @@ export function resolveCommandEnvironment(io: CommandIo, options: CommonOptions)
 }
 
 function resolveWorkspace(io: CommandIo, options: CommonOptions): string {
-  const given = options.workspace ?? io.env["AGENT_WORKSPACE_ROOT"];
-  const workspace = resolve(io.cwd, given || ".");
+  const value = options.workspace ?? io.env["AGENT_WORKSPACE_ROOT"];
+  const workspace = resolve(io.cwd, value || ".");
   if (!existsSync(workspace)) {
     const message = `The workspace ${workspace} does not exist`;
-    throw new SkillError("workspace-missing", { message, fix: getWorkspaceFix(options, given) });
+    throw new SkillError("workspace-missing", { message, fix: getWorkspaceFix(options, value) });
   }
   return workspace;
 }
 
-function getWorkspaceFix(options: CommonOptions, given: string | undefined): string {
+function getWorkspaceFix(options: CommonOptions, value: string | undefined): string {
   if (options.workspace !== undefined) return "check --workspace";
-  return given ? "fix or unset AGENT_WORKSPACE_ROOT" : "change to an existing folder";
+  return value ? "fix or unset AGENT_WORKSPACE_ROOT" : "change to an existing folder";
 }
 
 /** Formats a folder for display. */
-export function formatSkillsFolder(path: string, around: Environment): string {
-  const shown = formatDisplayPath(path, around);
+export function formatSkillsFolder(path: string, environment: Environment): string {
+  const shown = formatDisplayPath(path, environment);
   return shown === "." ? "this workspace" : shown;
 }
 
 /** Prints a diagnostic: `skills/x/SKILL.md:3:1 message  [yaml-syntax]`, then the fix. */
-export function printDiagnostic(out: Printer, diagnostic: Diagnostic, around: Environment): void {
+export function printDiagnostic(out: Printer, diagnostic: Diagnostic, environment: Environment): void {
   const { severity, code, line: row, column, message } = diagnostic;
   const mark: SafeText = severity === "error" ? out.red("✗") : severity === "warning" ? out.yellow("!") : out.dim("·");
   const position = row === undefined ? "" : `:${row}${column === undefined ? "" : `:${column}`}`;
-  const text = `${formatDisplayPath(diagnostic.file, around)}${position} ${message}`;
+  const text = `${formatDisplayPath(diagnostic.file, environment)}${position} ${message}`;
   printHanging(out, out.text`${mark} `, [text], { indent: 2, code });
   printFix(out, diagnostic, { indent: 4 });
 }
@@ -206,9 +206,9 @@ export interface CommandStores {
 
 /** Opens the stores of the caller. No skills are discovered. */
 export async function openCommandStores(io: CommandIo, options: CommonOptions): Promise<CommandStores> {
-  const around = resolveCommandEnvironment(io, options);
-  const { settings } = await loadSettings(around);
-  const { skilletHome } = around;
+  const environment = resolveCommandEnvironment(io, options);
+  const { settings } = await loadSettings(environment);
+  const { skilletHome } = environment;
   const [{ createRunStore }, { createApprovalStore }, { createStatisticsStore }] = await Promise.all([
     import("../store/runs.ts"),
     import("../store/approvals.ts"),
@@ -219,7 +219,7 @@ export async function openCommandStores(io: CommandIo, options: CommonOptions): 
     approvals: createApprovalStore(skilletHome),
     statistics: createStatisticsStore(skilletHome),
   };
-  return { ...local, ...(await openEngineStores(around, settings)) };
+  return { ...local, ...(await openEngineStores(environment, settings)) };
 }
 
 /** Opens the caller's runs. No skills are discovered. */
@@ -228,8 +228,8 @@ export async function openCommandRuns(io: CommandIo, options: CommonOptions): Pr
 }
 
 /** Opens the database of the engine. Returns undefined if none is configured. */
-export async function openCommandEngine(around: Environment, settings: Settings): Promise<Engine | undefined> {
-  const url = readEngineUrl(around, settings);
+export async function openCommandEngine(environment: Environment, settings: Settings): Promise<Engine | undefined> {
+  const url = readEngineUrl(environment, settings);
   if (url === undefined) return undefined;
   const [{ openEngine }, { createPostgresProviderLimit }, { shareProviderLimits }] = await Promise.all([
     import("../adapters/postgres/engine.ts"),
@@ -239,7 +239,7 @@ export async function openCommandEngine(around: Environment, settings: Settings)
   const { leaseSeconds, outageSeconds, sealKey } = settings.engine;
   const engine = await openEngine({
     ...{ url, leaseSeconds, outageSeconds },
-    sealKey: sealKey === undefined ? undefined : readEngineReference(around, "seal_key", sealKey),
+    sealKey: sealKey === undefined ? undefined : readEngineReference(environment, "seal_key", sealKey),
   });
   shareProviderLimits((account, local) => createPostgresProviderLimit(engine.database, account, local));
   return engine;
@@ -247,8 +247,8 @@ export async function openCommandEngine(around: Environment, settings: Settings)
 
 /** Opens the database of the engine. Throws a SkillError if none is configured. */
 export async function requireCommandEngine(io: CommandIo, options: CommonOptions): Promise<Engine> {
-  const around = resolveCommandEnvironment(io, options);
-  const engine = await openCommandEngine(around, (await loadSettings(around)).settings);
+  const environment = resolveCommandEnvironment(io, options);
+  const engine = await openCommandEngine(environment, (await loadSettings(environment)).settings);
   if (engine) return engine;
   throw createEngineMissingError();
 }
@@ -262,17 +262,17 @@ export function createEngineMissingError(): SkillError {
 }
 
 /** Selects the stores of the engine that replace those of this machine. */
-async function openEngineStores(around: Environment, settings: Settings): Promise<Partial<CommandStores>> {
-  const engine = await openCommandEngine(around, settings);
+async function openEngineStores(environment: Environment, settings: Settings): Promise<Partial<CommandStores>> {
+  const engine = await openCommandEngine(environment, settings);
   return engine ? selectEngineStores(engine) : {};
 }
 
 /** Returns stores of the engine that connect to the database when they are first used: most commands only list what is here. */
-function openLazyStores(around: Environment, settings: Settings): { audit?: Audit; vault?: Vault } {
+function openLazyStores(environment: Environment, settings: Settings): { audit?: Audit; vault?: Vault } {
   if (settings.engine.url === undefined) return {};
   let opening: Promise<Engine> | undefined;
   const open = async (): Promise<Engine> => {
-    opening ??= openCommandEngine(around, settings) as Promise<Engine>;
+    opening ??= openCommandEngine(environment, settings) as Promise<Engine>;
     return opening;
   };
   return {
@@ -295,8 +295,8 @@ export function selectEngineStores({ runs, approvals, openApprovals, statistics,
 }
 
 /** Returns the URL of the engine's database, if one is configured. Throws a SkillError for a reference without a value. */
-export function readEngineUrl(around: Environment, { engine }: Settings): string | undefined {
-  return engine.url === undefined ? undefined : readEngineReference(around, "url", engine.url);
+export function readEngineUrl(environment: Environment, { engine }: Settings): string | undefined {
+  return engine.url === undefined ? undefined : readEngineReference(environment, "url", engine.url);
 }
 
 function readEngineReference({ skilletHome, env }: Environment, key: "url" | "seal_key", reference: string): string {

@@ -39,12 +39,16 @@ export interface DisplayedSetting {
   problem?: string | null;
 }
 
-export function toDisplayedSetting(entry: ConfigEntry, around: Environment, showSecrets: boolean): DisplayedSetting {
+export function toDisplayedSetting(
+  entry: ConfigEntry,
+  environment: Environment,
+  showSecrets: boolean,
+): DisplayedSetting {
   const { row, parts, value, owner, file, line } = entry;
   const place = { key: formatKeyPath(parts), from: owner, file, line };
   if (!row.isSecret) return { ...place, value };
   const shown = { ...place, isSecret: true } as const;
-  if (isValueReference(value)) return { ...shown, value, problem: findReferenceProblem(String(value), around) };
+  if (isValueReference(value)) return { ...shown, value, problem: findReferenceProblem(String(value), environment) };
   return showSecrets ? { ...shown, value } : { ...shown, value: formatSecretMask(parts), isHidden: true };
 }
 
@@ -58,12 +62,12 @@ export function listDefaultSettings(entries: readonly ConfigEntry[]): DisplayedS
 }
 
 /** Prints a setting. With an environment: indented, with its file and line. */
-export function printSetting(out: Printer, shown: DisplayedSetting, around?: Environment): void {
+export function printSetting(out: Printer, shown: DisplayedSetting, environment?: Environment): void {
   const { key, value, says, isHidden, problem, file, line } = shown;
   const text = value === null ? out.dim(says ?? "not set") : isHidden ? String(value) : formatTomlValue(value);
   const state = problem === undefined ? "" : problem === null ? out.green("  resolves") : out.red(`  ${problem}`);
-  const place = around && file !== undefined ? `  ${formatDisplayPath(file, around)}:${line}` : "";
-  out.line`${around ? "  " : ""}${key} = ${text}${state}${out.dim(place)}`;
+  const path = environment && file !== undefined ? `  ${formatDisplayPath(file, environment)}:${line}` : "";
+  out.line`${environment ? "  " : ""}${key} = ${text}${state}${out.dim(path)}`;
 }
 
 /** The mask of a secret, the same as in redacted text. */
@@ -306,11 +310,11 @@ export function printSettings(
   out: Printer,
   title: string,
   values: readonly DisplayedSetting[],
-  around: Environment,
+  environment: Environment,
 ): void {
   if (values.length === 0) return;
   out.line`\n${out.bold(title)}`;
-  for (const value of values) printSetting(out, value, around);
+  for (const value of values) printSetting(out, value, environment);
 }
 
 /** `example` is a command that sets a valid value. */

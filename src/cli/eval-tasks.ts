@@ -193,8 +193,12 @@ async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene
 }
 
 /** Returns the names of the skills that can be used here, and prints the others: the caller named none of them. */
-export function listUsable(io: CommandIo, { catalog, names, host: given }: EvalScene, options: TaskOptions): string[] {
-  const host = getTrustingHost(given, options);
+export function listUsable(
+  io: CommandIo,
+  { catalog, names, host: baseHost }: EvalScene,
+  options: TaskOptions,
+): string[] {
+  const host = getTrustingHost(baseHost, options);
   const usable = names.filter((name) => findDenials(catalog.get(name), host, "use").length === 0);
   const others = names.filter((name) => !usable.includes(name));
   const error = createPrinter(io.stderr, io.env);
@@ -228,11 +232,11 @@ async function createOtherArms(
 ): Promise<EvalArm[]> {
   const arms: EvalArm[] = [];
   for (const name of ["old", "rival"] as const) {
-    const given = options[name];
-    if (given === undefined) continue;
-    const path = resolve(io.cwd, given);
+    const value = options[name];
+    if (value === undefined) continue;
+    const path = resolve(io.cwd, value);
     if (!existsSync(path)) {
-      arms.push(await createArm(name, { skill: catalog.get(given) }));
+      arms.push(await createArm(name, { skill: catalog.get(value) }));
       continue;
     }
     const other = await loadCatalog([createDirectorySource({ path: dirname(path), scope: "workspace" })]);
@@ -242,7 +246,7 @@ async function createOtherArms(
     );
     if (skill === undefined)
       throw new SkillError("usage", {
-        message: `--${name} takes the folder of one skill, and ${given} has no SKILL.md that can be loaded`,
+        message: `--${name} takes the folder of one skill, and ${value} has no SKILL.md that can be loaded`,
         fix: "pass the folder that contains its SKILL.md",
       });
     requireUsable(skill, host);
@@ -353,31 +357,31 @@ export function exitOfEvaluation(evaluated: EvaluatedReport, isPassed: boolean |
   return isPassed === false ? EXIT.findings : EXIT.fine;
 }
 
-export function parseWhole(given: string | undefined, option: string, fallback: number): number {
-  if (given === undefined) return fallback;
-  const number = Number(given);
+export function parseWhole(value: string | undefined, option: string, fallback: number): number {
+  if (value === undefined) return fallback;
+  const number = Number(value);
   if (Number.isInteger(number) && number > 0 && number <= 10_000) return number;
   throw new SkillError("usage", {
-    message: `${option} is "${given}", which is not a whole number from 1 to 10000`,
+    message: `${option} is "${value}", which is not a whole number from 1 to 10000`,
     fix: `for example ${option} ${fallback}`,
   });
 }
 
-function parseEffect(given: string | undefined): number {
-  const number = given === undefined ? DEFAULT_EFFECT : Number(given);
+function parseEffect(value: string | undefined): number {
+  const number = value === undefined ? DEFAULT_EFFECT : Number(value);
   if (number > 0 && number <= 0.5) return number;
   throw new SkillError("usage", {
-    message: `--effect is "${given}", which is not a share above 0 and up to 0.5`,
+    message: `--effect is "${value}", which is not a share above 0 and up to 0.5`,
     fix: "for example --effect 0.2",
   });
 }
 
-function parseCeiling(given: string | undefined, isPriced: boolean, model: string): number | undefined {
-  if (given === undefined) return isPriced ? DEFAULT_CEILING : undefined;
-  const number = Number(given);
+function parseCeiling(value: string | undefined, isPriced: boolean, model: string): number | undefined {
+  if (value === undefined) return isPriced ? DEFAULT_CEILING : undefined;
+  const number = Number(value);
   if (!(number > 0))
     throw new SkillError("usage", {
-      message: `--max-cost is "${given}", which is not a number of dollars above 0`,
+      message: `--max-cost is "${value}", which is not a number of dollars above 0`,
       fix: "for example --max-cost 2.50",
     });
   if (isPriced) return number;

@@ -147,11 +147,11 @@ const DEFAULT_RUNS = 3;
 /** Asks a model each held-out query and prints how often it picks the skill. Returns undefined for a plan only. */
 export async function evaluateSkillChoices(
   io: CommandIo,
-  { catalog, host: given }: EvalScene,
+  { catalog, host: baseHost }: EvalScene,
   subjects: readonly TriggerEvaluationSubject[],
   options: TaskOptions & { misses?: boolean },
 ): Promise<EvaluatedReport | undefined> {
-  const host = getTrustingHost(given, options);
+  const host = getTrustingHost(baseHost, options);
   // The choice does not depend on what this user has used before.
   const { statistics: _, ...sessionHost } = host;
   const error = createPrinter(io.stderr, io.env);

@@ -67,11 +67,11 @@ export function countColumns(character: string): number {
 }
 
 /** Formats `name@source`, or with the file's path if the source has several skills of the name. */
-export function formatSkillAddress(skill: Skill, { catalog, around }: DiscoverResult): string {
+export function formatSkillAddress(skill: Skill, { catalog, around: environment }: DiscoverResult): string {
   const { source, file, remote } = skill.origin;
   const isOnly = catalog.copies(skill.name).filter((copy) => copy.origin.source === source).length === 1;
-  const place = file === undefined ? remote?.uri : formatDisplayPath(file, around);
-  return `${skill.name}@${isOnly || place === undefined ? source : place}`;
+  const path = file === undefined ? remote?.uri : formatDisplayPath(file, environment);
+  return `${skill.name}@${isOnly || path === undefined ? source : path}`;
 }
 
 /** Formats the first names and the number of others. */

@@ -19,27 +19,27 @@ export interface LockedSkillsDir {
 }
 
 /** Opens the folder that a command works on. Rolls back changes of a killed process first. */
-export function openLockedDir(around: Environment, isProject: boolean): LockedSkillsDir {
-  return openLockedSkillsDir(resolveSkillsDir(around, isProject), around);
+export function openLockedDir(environment: Environment, isProject: boolean): LockedSkillsDir {
+  return openLockedSkillsDir(resolveSkillsDir(environment, isProject), environment);
 }
 
-function openLockedSkillsDir(skillsDir: SkillsDir, around: Environment): LockedSkillsDir {
+function openLockedSkillsDir(skillsDir: SkillsDir, environment: Environment): LockedSkillsDir {
   if (statIfExists(skillsDir.folder)) recoverFolder(skillsDir.folder);
   const skills = Object.entries(readLockedSkills(skillsDir)).sort(([a], [b]) => compareText(a, b));
-  return { skillsDir, skills, elsewhere: () => listOtherNames(around, !skillsDir.isProject) };
+  return { skillsDir, skills, elsewhere: () => listOtherNames(environment, !skillsDir.isProject) };
 }
 
 /** Opens the folders that a command works on: the one of `skillet add` first, then those with adopted skills. */
-export function openLockedDirs(around: Environment, isProject: boolean): LockedSkillsDir[] {
-  return listLockedDirs(around, isProject).map((skillsDir) => openLockedSkillsDir(skillsDir, around));
+export function openLockedDirs(environment: Environment, isProject: boolean): LockedSkillsDir[] {
+  return listLockedDirs(environment, isProject).map((skillsDir) => openLockedSkillsDir(skillsDir, environment));
 }
 
 /** Opens the user's and the workspace's folders, each once: a workspace can be the home folder. */
 export function openDistinctLockedDirs(
-  around: Environment,
+  environment: Environment,
   levels: readonly ("user" | "project")[],
 ): LockedSkillsDir[] {
-  const all = levels.flatMap((level) => openLockedDirs(around, level === "project"));
+  const all = levels.flatMap((level) => openLockedDirs(environment, level === "project"));
   return all.filter(
     ({ skillsDir }, index) => all.findIndex((one) => one.skillsDir.folder === skillsDir.folder) === index,
   );
@@ -129,9 +129,9 @@ function formatElsewhere({ skillsDir, elsewhere }: LockedSkillsDir): string {
     : `add --project for the ${skills} of this workspace`;
 }
 
-function listOtherNames(around: Environment, isProject: boolean): string[] {
+function listOtherNames(environment: Environment, isProject: boolean): string[] {
   try {
-    return listLockedDirs(around, isProject).flatMap(({ folder }) => {
+    return listLockedDirs(environment, isProject).flatMap(({ folder }) => {
       const lock = readLockFile(folder);
       return lock instanceof SkillError || lock === undefined ? [] : Object.keys(lock);
     });

@@ -18,9 +18,9 @@ import {
 import { buildProgram, expandAlias, findCommandIndex, findHelpCommand, isNeverFailing } from "./program.ts";
 
 /** Runs the command line as a function. Contract: never throws and never ends the process. */
-export async function main(given: readonly string[], terminal: CommandIo): Promise<number> {
-  const argv = expandAlias(given);
-  const former = findFormerSpelling(given);
+export async function main(values: readonly string[], terminal: CommandIo): Promise<number> {
+  const argv = expandAlias(values);
+  const former = findFormerSpelling(values);
   let code: number = EXIT.fine;
   const linkOf = await findDocsLinks(terminal.env);
   const stdout = createRecordingStream(terminal.stdout, linkOf);
@@ -71,12 +71,12 @@ interface ParsedCommand {
 async function describeFailure(error: unknown, argv: readonly string[]): Promise<Problem> {
   if (error instanceof SkillError) return error.problem;
   if (error instanceof CommanderError) {
-    const [said = "", ...hint] = escapeArguments(error.message, argv)
+    const [text = "", ...hint] = escapeArguments(error.message, argv)
       .replace(/^error: |\.$/g, "")
       .replace(/^command-argument value '(.*)' is invalid for argument '(.*)'/, 'unknown $2 "$1"')
       .replace(/\. Allowed choices are ([^.]*)$/, "\nsupported: $1;")
       .split("\n");
-    const message = isHelpError(error) ? "A subcommand is missing" : `${said.charAt(0).toUpperCase()}${said.slice(1)}`;
+    const message = isHelpError(error) ? "A subcommand is missing" : `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
     const help = await findHelpCommand(argv);
     return { code: "usage", message, ...help, fix: [...hint.map(stripBrackets), help.fix].join(" ") };
   }

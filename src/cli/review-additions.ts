@@ -177,16 +177,16 @@ async function printManySkills(out: Printer, coming: readonly PendingSkill[], sh
   printListRow(out, "names", names, MAX_NAMES);
   out.line`  ${formatFileTotals(coming)}`;
   await printRequirementTotals(out, coming);
-  const told = coming
+  const pending = coming
     .filter((one) => one.prepared.findings.length > 0 || listCodeFiles(one).length > 0)
     .sort((a, b) => rankSeverity(a) - rankSeverity(b));
-  for (const one of told.slice(0, MAX_DETAILED_ENTRIES)) {
+  for (const one of pending.slice(0, MAX_DETAILED_ENTRIES)) {
     const code = formatSomeNames(listCodeFiles(one), MAX_NAMES_PER_SKILL);
     const start = one.name.length + 4;
     printHanging(out, out.text`  ${out.bold(one.name)}  `, [code], { indent: 4, start });
     printFindings(out, one.prepared.findings, MAX_NAMES_PER_SKILL);
   }
-  const more = told.length - MAX_DETAILED_ENTRIES;
+  const more = pending.length - MAX_DETAILED_ENTRIES;
   if (more > 0)
     out.line`  ${out.dim(`… and ${formatNumber(more)} more with code or findings: --dry-run --json has all`)}`;
   for (const one of coming) printSkillNotes(out, one, showing, `${one.name}: `);

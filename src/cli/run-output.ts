@@ -71,9 +71,9 @@ async function printRunAnswer(
   result: RunResult,
   options: OutcomeOptions,
 ): Promise<void> {
-  const said = getRunAnswer(result);
+  const text = getRunAnswer(result);
   const { width } = createPrinter(io.stdout, io.env);
-  if (said !== "") io.stdout.write(`${wrapAnswer(escapeForTerminal(said), width)}\n`);
+  if (text !== "") io.stdout.write(`${wrapAnswer(escapeForTerminal(text), width)}\n`);
   printRunProblems(io, result, options);
   if (!options.quiet) {
     if (!options.showSecrets) printSecretHints(io, found, result);
@@ -234,12 +234,12 @@ export async function askForPendingTrust(
 
 /** Asks at a terminal to grant the configured values to this copy. Only used if no copy has them yet. */
 async function askToGrantValues(io: CommandIo, found: DiscoverResult, skill: Skill): Promise<boolean> {
-  const { grants, around } = found;
+  const { grants, around: environment } = found;
   if (!io.ask) return false;
   const out = createPrinter(io.stderr, io.env);
   const location = getSkillLocation(skill);
   out.line`${out.bold(skill.name)}  ${formatConfiguredAccess(skill, found)} ${out.dim("in config.toml, not granted to any copy yet")}`;
-  out.line`  grant to: ${location === "" ? "" : `${formatDisplayPath(location, around)} `}(from ${skill.origin.source})`;
+  out.line`  grant to: ${location === "" ? "" : `${formatDisplayPath(location, environment)} `}(from ${skill.origin.source})`;
   if (!(await isConfirmed(io, "Grant this to this copy only?"))) return false;
   return grants.isOwner(skill, grants.claim(skill));
 }

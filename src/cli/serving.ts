@@ -102,11 +102,11 @@ function explainUsageError<T>(work: () => T): T {
 /** Returns a function that notifies clients of changes, and prints skills that became untrusted. */
 export function createRefresher(io: CommandIo, serving: SkillServer, found: DiscoverResult): () => Promise<void> {
   const namesOf = () => serving.untrusted.map(({ name }) => name).join();
-  let said = namesOf();
+  let text = namesOf();
   return async () => {
     await serving.refresh();
-    if (namesOf() !== said) printUntrustedWorkspace(io, serving, found);
-    said = namesOf();
+    if (namesOf() !== text) printUntrustedWorkspace(io, serving, found);
+    text = namesOf();
   };
 }
 

@@ -100,8 +100,8 @@ export function createStudioRedactor({ current }: StudioHost) {
   return found === undefined ? createRedactor(new Map()) : createHostRedactor(found);
 }
 
-function describeStudio({ isReadOnly }: StudioContext, { around }: CommandHost) {
-  return { skillet: packageVersion(), workspace: around.workspace, home: around.home, isReadOnly };
+function describeStudio({ isReadOnly }: StudioContext, { around: environment }: CommandHost) {
+  return { skillet: packageVersion(), workspace: environment.workspace, home: environment.home, isReadOnly };
 }
 
 /** Counts the tokens of every skill, as `show` does. Reads each body, so other requests are answered in between. */

@@ -100,12 +100,12 @@ function parseConfig(config: ConfigFile, text: string, fileOwner: ConfigOwner, p
       omitted++;
       continue;
     }
-    const judged = validateConfigValue(parts, value, owner);
-    if ("code" in judged) {
-      const finding = { ...judged, line, column: 1 };
+    const checked = validateConfigValue(parts, value, owner);
+    if ("code" in checked) {
+      const finding = { ...checked, line, column: 1 };
       findings.push(finding);
-      if (judged.code !== "config-unknown") rejected.push({ parts, finding });
-    } else entries.push({ parts, value, row: judged, owner, file: path, line });
+      if (checked.code !== "config-unknown") rejected.push({ parts, finding });
+    } else entries.push({ parts, value, row: checked, owner, file: path, line });
   }
   if (omitted > 0)
     findings.push({ code: "config-unknown", message: `has ${formatCount(omitted, "more unknown key")}` });

@@ -74,26 +74,26 @@ export interface DiscoverResult {
 
 /** Finds all skills in the standard folders, in configured folders, and from the embedding program. */
 export async function discover(options: DiscoverOptions = {}): Promise<DiscoverResult> {
-  const around = resolveEnvironment(options);
-  const { settings, current } = await loadLiveSettings(around, options);
+  const environment = resolveEnvironment(options);
+  const { settings, current } = await loadLiveSettings(environment, options);
   const configuration = current();
-  const places = listLocations(around);
-  const indexFolder = options.index === false ? undefined : getIndexFolder(around);
-  const searchStore = options.index === false ? undefined : createWorkspaceSearchStore(around);
-  const installs = createClientCopyStore(around.skilletHome);
-  const locks = createSkillLocks(around.skilletHome);
-  const own = places.filter(({ sameAs }) => sameAs === undefined);
+  const locations = listLocations(environment);
+  const indexFolder = options.index === false ? undefined : getIndexFolder(environment);
+  const searchStore = options.index === false ? undefined : createWorkspaceSearchStore(environment);
+  const installs = createClientCopyStore(environment.skilletHome);
+  const locks = createSkillLocks(environment.skilletHome);
+  const own = locations.filter(({ sameAs }) => sameAs === undefined);
   const shared = {
     leavesOut: () =>
       installs.createCopyFilter(
-        [...places, ...settings.sources, ...(options.sources ?? [])].flatMap(({ path }) => path ?? []),
+        [...locations, ...settings.sources, ...(options.sources ?? [])].flatMap(({ path }) => path ?? []),
       ),
     ...(indexFolder === undefined ? {} : { indexFolder }),
   };
-  const standard = own.map((place) => createDirectorySource({ ...place, ...shared }));
+  const standard = own.map((location) => createDirectorySource({ ...location, ...shared }));
   const open = async (): Promise<Catalog> => {
     const extra = settings.sources.map((source) => createDirectorySource({ ...source, scope: "user", ...shared }));
-    const remote = await loadRemoteSources(settings, around, options);
+    const remote = await loadRemoteSources(settings, environment, options);
     const catalog = await loadCatalog([...standard, ...extra, ...remote, ...(options.sources ?? [])]);
     if (searchStore) attachSearchStore(catalog.skills, searchStore);
     return { ...catalog, reload: open };
@@ -102,35 +102,39 @@ export async function discover(options: DiscoverOptions = {}): Promise<DiscoverR
   return {
     catalog: await open(),
     settings,
-    workspace: around.workspace,
-    home: around.skilletHome,
-    env: around.env,
-    trust: createTrustStore(around.skilletHome, places, locks),
-    grants: createSecretGrants(around.skilletHome, locks),
-    approvals: openOnCall(async () => (await import("../store/approvals.ts")).createApprovalStore(around.skilletHome)),
+    workspace: environment.workspace,
+    home: environment.skilletHome,
+    env: environment.env,
+    trust: createTrustStore(environment.skilletHome, locations, locks),
+    grants: createSecretGrants(environment.skilletHome, locks),
+    approvals: openOnCall(async () =>
+      (await import("../store/approvals.ts")).createApprovalStore(environment.skilletHome),
+    ),
     installs,
     runs: openOnCall(async () => {
       const retention = createLiveView(() => settings.runs, ["days", "most"]);
-      return (await import("../store/runs.ts")).createRunStore(around.skilletHome, retention);
+      return (await import("../store/runs.ts")).createRunStore(environment.skilletHome, retention);
     }),
     statistics: openOnCall(async () =>
-      (await import("../store/statistics.ts")).createStatisticsStore(around.skilletHome),
+      (await import("../store/statistics.ts")).createStatisticsStore(environment.skilletHome),
     ),
-    spending: openOnCall(async () => (await import("../store/spending.ts")).createSpendingStore(around.skilletHome)),
+    spending: openOnCall(async () =>
+      (await import("../store/spending.ts")).createSpendingStore(environment.skilletHome),
+    ),
     system: createSystemInfo(createLiveView(() => settings.sandbox, ["engine", "level", "program"])),
     ...(options.caller ? { caller: options.caller } : {}),
-    ...(around.env["TRACEPARENT"] ? { traceParent: around.env["TRACEPARENT"] } : {}),
+    ...(environment.env["TRACEPARENT"] ? { traceParent: environment.env["TRACEPARENT"] } : {}),
     configuration: {
       ...configuration,
       diagnostics: [...configuration.diagnostics, ...diagnoseClientCopies(installs), ...diagnoseLocks(locks, locked)],
     },
     currentConfiguration: current,
-    around,
-    locations: places,
+    around: environment,
+    locations,
   };
 }
 
-type StoreMethods = Record<string, (...given: unknown[]) => Promise<unknown>>;
+type StoreMethods = Record<string, (...args: unknown[]) => Promise<unknown>>;
 
 /** Returns a store that is opened by the first call: most commands need none. Contract: all its members are asynchronous methods. */
 export function openOnCall<Store extends object>(open: () => Promise<Store>): Store {
@@ -138,9 +142,9 @@ export function openOnCall<Store extends object>(open: () => Promise<Store>): St
   let opening: Promise<StoreMethods> | undefined;
   const createMethod =
     (name: string) =>
-    async (...given: unknown[]) => {
+    async (...args: unknown[]) => {
       opening ??= open() as Promise<unknown> as Promise<StoreMethods>;
-      return (await opening)[name]?.(...given);
+      return (await opening)[name]?.(...args);
     };
   return new Proxy(methods, {
     get(known, name) {
@@ -154,21 +158,21 @@ export function openOnCall<Store extends object>(open: () => Promise<Store>): St
 /** Loads the code for MCP servers only if the configuration uses skills of a server. */
 async function loadRemoteSources(
   settings: Pick<Settings, "mcp">,
-  around: Environment,
+  environment: Environment,
   { remote, follow }: DiscoverOptions,
 ): Promise<Source[]> {
   if (![...settings.mcp.values()].some(({ skills }) => skills) && remote !== "now") return [];
   const { createRemoteSources } = await import("./remote-skills.ts");
-  return createRemoteSources({ settings, around, refresh: remote ?? (follow === false ? "soon" : "background") });
+  return createRemoteSources({ settings, environment, refresh: remote ?? (follow === false ? "soon" : "background") });
 }
 
-async function loadLiveSettings(around: Environment, options: DiscoverOptions): Promise<LiveSettings> {
+async function loadLiveSettings(environment: Environment, options: DiscoverOptions): Promise<LiveSettings> {
   if (options.settings) {
     const loaded = { ...NO_FILES, settings: options.settings };
     return { settings: options.settings, current: () => loaded };
   }
-  if (options.follow !== false) return (await import("./live-settings.ts")).followSettings(around); // Only long-running programs need it.
-  const loaded = await loadSettings(around);
+  if (options.follow !== false) return (await import("./live-settings.ts")).followSettings(environment); // Only long-running programs need it.
+  const loaded = await loadSettings(environment);
   return { settings: loaded.settings, current: () => loaded };
 }
 
@@ -205,8 +209,8 @@ function diagnoseLocks(locks: SkillLocks, places: readonly { path: string }[]): 
   });
 }
 
-function getIndexFolder(around: Environment): string {
-  return join(around.skilletHome, "cache", "scan");
+function getIndexFolder(environment: Environment): string {
+  return join(environment.skilletHome, "cache", "scan");
 }
 
 /** Creates the search index of a workspace: each one has different skills. */

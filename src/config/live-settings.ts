@@ -42,16 +42,16 @@ export interface LiveSettings {
  * every 50 ms. A change is applied once no process has written to the file for 100 ms: until then it may be incomplete. An unreadable file
  * keeps its previous content in effect, and an invalid value keeps the previous value, so a mistake never loosens anything.
  */
-export async function followSettings(around: Environment): Promise<LiveSettings> {
+export async function followSettings(environment: Environment): Promise<LiveSettings> {
   const parse = await loadTomlParser(); // Loaded up front: settings are read synchronously.
-  const files = listConfigFiles(around).map((file) => followConfigFile(file, parse));
-  let current = mergeConfigFiles(listConfigs(files), around);
+  const files = listConfigFiles(environment).map((file) => followConfigFile(file, parse));
+  let current = mergeConfigFiles(listConfigs(files), environment);
   let checkedAt = readUptimeMs();
   const check = () => {
     if (readUptimeMs() - checkedAt < CHECK_INTERVAL_MS) return current;
     checkedAt = readUptimeMs();
     const changed = files.filter((file) => rereadIfChanged(file, parse));
-    if (changed.length > 0) current = reuseEqualParts(current, mergeConfigFiles(listConfigs(files), around));
+    if (changed.length > 0) current = reuseEqualParts(current, mergeConfigFiles(listConfigs(files), environment));
     return current;
   };
   return { settings: createLiveSettingsView(() => check().settings), current: check };

@@ -28,7 +28,7 @@ export type RemoteRefresh = "now" | "soon" | "background" | "cached";
 
 export interface RemoteSourceOptions {
   settings: Pick<Settings, "mcp">;
-  around: Pick<Environment, "skilletHome" | "env">;
+  environment: Pick<Environment, "skilletHome" | "env">;
   refresh: RemoteRefresh;
 }
 
@@ -39,7 +39,7 @@ export function listRemoteServers({ mcp }: Pick<Settings, "mcp">): [name: string
 
 /** Returns a source for each configured server with skills. */
 export function createRemoteSources(options: RemoteSourceOptions): Source[] {
-  const root = getRemoteCacheFolder(options.around.skilletHome);
+  const root = getRemoteCacheFolder(options.environment.skilletHome);
   const servers = listRemoteServers(options.settings);
   if (options.refresh === "now") removeStaleCaches(root, new Set(servers.map(([name]) => name)));
   // All servers are asked in parallel: the catalog loads one source after the other.
@@ -77,11 +77,11 @@ async function loadServer(
   name: string,
   settings: McpSettings,
   folder: string,
-  { around, refresh }: RemoteSourceOptions,
+  { environment, refresh }: RemoteSourceOptions,
 ): Promise<LoadedSkills> {
   let launch: McpLaunch;
   try {
-    launch = resolveMcpLaunch(name, settings, { home: around.skilletHome, env: around.env });
+    launch = resolveMcpLaunch(name, settings, { home: environment.skilletHome, env: environment.env });
   } catch (error) {
     return { skills: [], diagnostics: [diagnoseUnavailable(name, describeServerError(error))] };
   }

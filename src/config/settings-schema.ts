@@ -186,12 +186,12 @@ export function createSettings(input: SettingsInput = {}): Settings {
   const problems: string[] = [];
   const entries: ConfigEntry[] = [];
   for (const { parts, value, written } of walkInput(input)) {
-    const judged = validateConfigValue(parts, value, "user", written.join("."));
-    if (!("code" in judged)) entries.push({ parts, value, row: judged, owner: "user", file: "", line: 0 });
+    const checked = validateConfigValue(parts, value, "user", written.join("."));
+    if (!("code" in checked)) entries.push({ parts, value, row: checked, owner: "user", file: "", line: 0 });
     else {
       const meant =
-        judged.meant === undefined ? "" : `; did you mean ${judged.meant.split(".").map(toCamelCase).join(".")}?`;
-      problems.push(judged.message + meant);
+        checked.meant === undefined ? "" : `; did you mean ${checked.meant.split(".").map(toCamelCase).join(".")}?`;
+      problems.push(checked.message + meant);
     }
   }
   if (problems.length > 0)

@@ -227,10 +227,10 @@ export interface LoadedSettings {
 }
 
 /** Reads the user's configuration, then the few keys that a workspace may set. Never throws: problems are diagnostics. */
-export async function loadSettings(around: Environment): Promise<LoadedSettings> {
+export async function loadSettings(environment: Environment): Promise<LoadedSettings> {
   const files: ConfigFile[] = [];
-  for (const { path, owner } of listConfigFiles(around)) files.push(await readConfigFile(path, owner));
-  return mergeConfigFiles(files, around);
+  for (const { path, owner } of listConfigFiles(environment)) files.push(await readConfigFile(path, owner));
+  return mergeConfigFiles(files, environment);
 }
 
 /** Reads one file. A missing one needs no parser and no table of keys. */
@@ -248,23 +248,23 @@ function isMissingFile(path: string): boolean {
 }
 
 /** Returns the configuration files, the user's first. */
-export function listConfigFiles(around: Environment): readonly { path: string; owner: ConfigOwner }[] {
-  const user = { path: getUserConfigPath(around), owner: "user" } as const;
-  const workspace = { path: join(around.workspace, ".skillet", "config.toml"), owner: "workspace" } as const;
-  const ash = { path: join(around.home, ".ash", "config.toml"), owner: "ash" } as const;
+export function listConfigFiles(environment: Environment): readonly { path: string; owner: ConfigOwner }[] {
+  const user = { path: getUserConfigPath(environment), owner: "user" } as const;
+  const workspace = { path: join(environment.workspace, ".skillet", "config.toml"), owner: "workspace" } as const;
+  const ash = { path: join(environment.home, ".ash", "config.toml"), owner: "ash" } as const;
   return [user, ...(workspace.path === user.path ? [] : [workspace]), ...(existsSync(ash.path) ? [ash] : [])];
 }
 
 /** Merges configuration files into settings. Contract: `files` are those of `listConfigFiles`, in the same order. */
-export function mergeConfigFiles(files: readonly ConfigFile[], around: Environment): LoadedSettings {
+export function mergeConfigFiles(files: readonly ConfigFile[], environment: Environment): LoadedSettings {
   const of = (owner: ConfigOwner) => files.find((file) => file.owner === owner)?.entries ?? [];
   const { entries, overruled } = mergeEntries([...of("ash"), ...of("user")], of("workspace"));
-  const settings = createSettingsFromEntries(entries, around);
+  const settings = createSettingsFromEntries(entries, environment);
   return {
     settings,
     diagnostics: [
       ...files.flatMap(({ path, findings }) => diagnose(findings, path)),
-      ...diagnoseMissingSources(settings.sources, getUserConfigPath(around)),
+      ...diagnoseMissingSources(settings.sources, getUserConfigPath(environment)),
     ],
     files: files.map(({ path, exists, fingerprint }) => ({ path, exists, ...omitUndefined({ fingerprint }) })),
     isBroken: files.some(isBrokenConfig),
@@ -325,7 +325,7 @@ function formatEntryId({ parts }: ConfigEntry): string {
 }
 
 /** Creates settings from validated entries. */
-export function createSettingsFromEntries(entries: readonly ConfigEntry[], around: Environment): Settings {
+export function createSettingsFromEntries(entries: readonly ConfigEntry[], environment: Environment): Settings {
   const values = createConfigValues();
   for (const { row, value, parts } of entries) row.set(values, value, parts);
   for (const { parts, owner } of entries) {
@@ -335,7 +335,7 @@ export function createSettingsFromEntries(entries: readonly ConfigEntry[], aroun
   return {
     skills: values.skills,
     defaults: { ...DEFAULT_SETTINGS.defaults, ...values.defaults },
-    sources: resolveExtraSources(values, around),
+    sources: resolveExtraSources(values, environment),
     disclosure: values.disclosure,
     sandbox: { ...DEFAULT_SANDBOX_SETTINGS, ...values.sandbox },
     scripts: { ...DEFAULT_SCRIPT_LIMITS, ...values.scripts },
@@ -362,11 +362,15 @@ function diagnoseMissingSources(sources: readonly ExtraSource[], file: string): 
   return diagnose(findings, file);
 }
 
-function resolveExtraSources(values: ConfigValues, around: Environment): ExtraSource[] {
+function resolveExtraSources(values: ConfigValues, environment: Environment): ExtraSource[] {
   return [...values.sources].flatMap(([name, { path, recursive }]) => {
     if (path === undefined) return [];
     return [
-      { name, path: expandPath(path, around, around.skilletHome), ...(recursive === undefined ? {} : { recursive }) },
+      {
+        name,
+        path: expandPath(path, environment, environment.skilletHome),
+        ...(recursive === undefined ? {} : { recursive }),
+      },
     ];
   });
 }

@@ -90,7 +90,7 @@ function readAnthropicEvals(file: string, skillFolder: string): EvalSuite {
     if (expected !== undefined && graders.length === 0) graders.push({ kind: "rubric", text: expected });
     else if (expected !== undefined) note("expected_output is not a grader if there are expectations");
     const copies: Record<string, string> = {};
-    for (const path of asList(one["files"]).flatMap((given) => asText(given) ?? [])) {
+    for (const path of asList(one["files"]).flatMap((value) => asText(value) ?? [])) {
       const base = existsSync(join(skillFolder, path)) ? skillFolder : dirname(file);
       copies[basename(path)] = resolveCasePath(base, path, file);
     }
@@ -190,51 +190,51 @@ function readMarkdown(file: string): { data: JsonObject; body: string } {
   return { data, body: text.slice(bodyStart) };
 }
 
-function readClaudeGrader(given: JsonObject, note: Note): Grader[] {
-  const { type } = given;
-  const name = asText(given["name"]);
+function readClaudeGrader(fields: JsonObject, note: Note): Grader[] {
+  const { type } = fields;
+  const name = asText(fields["name"]);
   const label = omitUndefined({ name });
   const leave = (why: string): Grader[] => {
     note(`the grader ${name ?? String(type)} ${why} and is left out`);
     return [];
   };
-  if (given["weight"] !== undefined) note("weights have no counterpart: every grader must pass");
-  const body = asText(given["body"]);
+  if (fields["weight"] !== undefined) note("weights have no counterpart: every grader must pass");
+  const body = asText(fields["body"]);
   switch (type) {
     case "regex": {
-      const flags = asText(given["flags"])?.replace(/[^ims]/g, "") ?? "";
-      const pattern = `${flags === "" ? "" : `(?${flags})`}${asText(given["pattern"]) ?? body ?? ""}`;
+      const flags = asText(fields["flags"])?.replace(/[^ims]/g, "") ?? "";
+      const pattern = `${flags === "" ? "" : `(?${flags})`}${asText(fields["pattern"]) ?? body ?? ""}`;
       if (!isLinearPattern(pattern))
         return leave("has a pattern with lookarounds or backreferences, which RE2 does not have");
-      const conditions = given["match"] === "not_contains" ? { notMatches: [pattern] } : { matches: [pattern] };
-      const { target = "last_message" } = given;
+      const conditions = fields["match"] === "not_contains" ? { notMatches: [pattern] } : { matches: [pattern] };
+      const { target = "last_message" } = fields;
       if (target === "last_message") return [{ ...label, kind: "answer", conditions }];
       const path = isJsonObject(target) ? asText(target["path"]) : undefined;
       if (path !== undefined) return [{ ...label, kind: "file", path, exists: true, conditions }];
       return leave(`looks at the ${String(target)}, which has no counterpart,`);
     }
     case "tool_used": {
-      const tool = String(given["tool"]);
+      const tool = String(fields["tool"]);
       if (tool === "Skill") return leave("checks that a skill is chosen, which `--level trigger` measures,");
-      const max = typeof given["max"] === "number" ? given["max"] : undefined;
-      const min = typeof given["min"] === "number" ? given["min"] : max === 0 ? 0 : 1;
-      const input = asText(given["input_match"]);
+      const max = typeof fields["max"] === "number" ? fields["max"] : undefined;
+      const min = typeof fields["min"] === "number" ? fields["min"] : max === 0 ? 0 : 1;
+      const input = asText(fields["input_match"]);
       if (input !== undefined && !isLinearPattern(input)) return leave("has an input_match that RE2 does not have");
       return [{ ...label, kind: "tool_used", tool: resolveEntryTool(tool), min, max, ...omitUndefined({ input }) }];
     }
     case "tool_order": {
-      const order = [given["first"] ?? given["before"], given["second"] ?? given["then"] ?? given["after"]];
-      const tools = (Array.isArray(given["tools"]) ? given["tools"] : order).flatMap((tool) => asText(tool) ?? []);
+      const order = [fields["first"] ?? fields["before"], fields["second"] ?? fields["then"] ?? fields["after"]];
+      const tools = (Array.isArray(fields["tools"]) ? fields["tools"] : order).flatMap((tool) => asText(tool) ?? []);
       if (tools.length < 2) return leave("names no order of tools");
       return [{ ...label, kind: "tool_order", tools: tools.map(resolveEntryTool) }];
     }
     case "file_exists": {
-      const path = asText(given["path"]) ?? asText(given["pattern"]) ?? asText(given["glob"]);
+      const path = asText(fields["path"]) ?? asText(fields["pattern"]) ?? asText(fields["glob"]);
       if (path === undefined || /[*?[{]/.test(path)) return leave("has a glob, which has no counterpart,");
       return [{ ...label, kind: "file", path, exists: true, conditions: {} }];
     }
     case "llm": {
-      const rubric = asText(given["rubric"]) ?? asText(given["criteria"]) ?? asText(given["prompt"]) ?? body;
+      const rubric = asText(fields["rubric"]) ?? asText(fields["criteria"]) ?? asText(fields["prompt"]) ?? body;
       return rubric === undefined ? leave("has no rubric") : [{ ...label, kind: "rubric", text: rubric }];
     }
     default:

@@ -168,8 +168,8 @@ const CONDITION_SCHEMAS: Readonly<Record<string, JsonObject>> = {
 
 function readConditions(value: JsonObject): TextConditions {
   const list = (key: string) => {
-    const given = value[key];
-    return given === undefined ? undefined : ([given].flat() as string[]);
+    const input = value[key];
+    return input === undefined ? undefined : ([input].flat() as string[]);
   };
   return omitUndefined({
     contains: list("contains"),
@@ -208,9 +208,9 @@ export const GRADER_ROWS: Readonly<Record<Grader["kind"], GraderRow>> = {
       "path",
     ),
     read(value) {
-      const given = asObject(value, "path");
-      const { path, exists = true } = given as { path?: unknown; exists?: unknown };
-      return { kind: "file", path: String(path), exists: exists === true, conditions: readConditions(given) };
+      const fields = asObject(value, "path");
+      const { path, exists = true } = fields as { path?: unknown; exists?: unknown };
+      return { kind: "file", path: String(path), exists: exists === true, conditions: readConditions(fields) };
     },
   },
   answer: {
@@ -231,12 +231,12 @@ export const GRADER_ROWS: Readonly<Record<Grader["kind"], GraderRow>> = {
       "run",
     ),
     read(value) {
-      const given = asObject(value, "run");
+      const fields = asObject(value, "run");
       return {
         kind: "command",
-        run: String(given["run"]),
-        exit: (given["exit"] as number | undefined) ?? 0,
-        conditions: readConditions(given),
+        run: String(fields["run"]),
+        exit: (fields["exit"] as number | undefined) ?? 0,
+        conditions: readConditions(fields),
       };
     },
   },
@@ -253,9 +253,9 @@ export const GRADER_ROWS: Readonly<Record<Grader["kind"], GraderRow>> = {
       "tool",
     ),
     read(value) {
-      const given = asObject(value, "tool");
-      const { min, max, input } = given as { min?: number; max?: number; input?: string };
-      const tool = String(given["tool"]);
+      const fields = asObject(value, "tool");
+      const { min, max, input } = fields as { min?: number; max?: number; input?: string };
+      const tool = String(fields["tool"]);
       return { kind: "tool_used", tool, min: min ?? (max === 0 ? 0 : 1), max, ...omitUndefined({ input }) };
     },
   },
@@ -281,12 +281,12 @@ export const GRADER_ROWS: Readonly<Record<Grader["kind"], GraderRow>> = {
   },
 };
 
-function readGrader(given: JsonObject, file: string): Grader {
-  const [kind, ...others] = Object.keys(given).filter((key) => key in GRADER_ROWS) as Grader["kind"][];
+function readGrader(fields: JsonObject, file: string): Grader {
+  const [kind, ...others] = Object.keys(fields).filter((key) => key in GRADER_ROWS) as Grader["kind"][];
   if (kind === undefined || others.length > 0)
     throw createEvalFileError(file, `a grader needs exactly one of ${Object.keys(GRADER_ROWS).join(", ")}`);
-  const { name } = given as { name?: string };
-  return { ...GRADER_ROWS[kind].read(given[kind]), ...omitUndefined({ name }) };
+  const { name } = fields as { name?: string };
+  return { ...GRADER_ROWS[kind].read(fields[kind]), ...omitUndefined({ name }) };
 }
 
 /** Creates the JSON Schema of a file of cases. */

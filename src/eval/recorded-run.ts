@@ -67,24 +67,24 @@ export async function createUseRecorder(catalog: Catalog, host: Host, request: U
   const recording: Model = {
     ...omitUndefined({ supportsEffort: model.supportsEffort, contextWindow: model.contextWindow }),
     name: model.name,
-    async respond(asked) {
+    async respond(request) {
       const started = performance.now();
       // The conversation continues to grow: what was sent is kept.
-      const sent = { ...asked, messages: structuredClone(asked.messages) };
-      const reply = await model.respond(asked);
+      const sent = { ...request, messages: structuredClone(request.messages) };
+      const reply = await model.respond(request);
       turns = [...turns, { request: sent, reply, ms: Math.round(performance.now() - started) }];
       return reply;
     },
   };
   return {
-    use(all, given, { model: _, ...rest }) {
+    use(all, hostOptions, { model: _, ...rest }) {
       [at, turns, blocked, isolation] = [new Date(), [], [], undefined];
       const onEvent: Host["onEvent"] = (event) => {
-        given.onEvent?.(event);
+        hostOptions.onEvent?.(event);
         if (event.type === "tool-blocked") blocked.push(formatBlocked(event));
         if (event.type === "run-ended" && event.isolation) isolation = event.isolation;
       };
-      return useSkill(all, { ...given, onEvent, models: { default: recording } }, rest);
+      return useSkill(all, { ...hostOptions, onEvent, models: { default: recording } }, rest);
     },
     finish: (result) =>
       createRecording({ at, host, catalog, request, result, turns, blocked, isolation, model: model.name }),

@@ -58,9 +58,9 @@ export async function replayRun(
 async function replayIn(
   root: string,
   recording: RecordedRun,
-  { catalog, host: given, signal }: ReplayOptions,
+  { catalog, host: baseHost, signal }: ReplayOptions,
 ): Promise<ReplayResult> {
-  const host = createReplayHost(root, recording, given);
+  const host = createReplayHost(root, recording, baseHost);
   const places = listPlaces(host, catalog, recording.skill);
   const hide = <T>(value: T): T => mapTexts(value, (text) => hidePlaces(text, places));
   const show = <T>(value: T): T =>
@@ -127,27 +127,27 @@ async function replayIn(
 }
 
 /** Creates a host in which nothing reaches the outside. */
-function createReplayHost(root: string, { setup }: RecordedRun, given: Host): Host {
-  const { approve: _, runs: _r, statistics: _s, trust: _t, workspace: _w, onEvent: _e, ...rest } = given;
+function createReplayHost(root: string, { setup }: RecordedRun, baseHost: Host): Host {
+  const { approve: _, runs: _r, statistics: _s, trust: _t, workspace: _w, onEvent: _e, ...rest } = baseHost;
   const skills = new Map(
-    Array.from(given.settings.skills, ([name, one]) => {
+    Array.from(baseHost.settings.skills, ([name, one]) => {
       const { workspace: _own, ...other } = one;
       return [name, { ...other, dynamicCommands: false }] as const;
     }),
   );
   const workspace = createTrialWorkspace(root, { files: {}, copies: {} });
-  const { workspace: _access, ...sandboxSettings } = given.settings.sandbox;
+  const { workspace: _access, ...sandboxSettings } = baseHost.settings.sandbox;
   return {
     ...rest,
     workspace,
-    home: given.home ?? join(root, "home"),
+    home: baseHost.home ?? join(root, "home"),
     settings: {
-      ...given.settings,
+      ...baseHost.settings,
       skills,
       limits: setup.limits,
       models: new Map(),
       sandbox: { ...sandboxSettings, ...omitUndefined({ workspace: setup.workspace }) },
-      tools: { ...given.settings.tools, dynamicCommands: false },
+      tools: { ...baseHost.settings.tools, dynamicCommands: false },
     },
     ...(setup.sandbox ? { sandbox: createReplaySandbox(setup.sandbox) } : {}),
   };

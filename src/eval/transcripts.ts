@@ -194,8 +194,8 @@ function readCodexLine({ type, payload }: JsonObject): TranscriptEvent[] {
     if (payload["role"] !== "user" || /^\s*(?:<[a-z_]+>|# AGENTS\.md)/.test(text)) return [];
     return [{ type: "prompt", text }];
   }
-  const { arguments: given, input } = payload;
-  const text = typeof given === "string" ? given : typeof input === "string" ? input : "";
+  const { arguments: value, input } = payload;
+  const text = typeof value === "string" ? value : typeof input === "string" ? input : "";
   return /_call$/.test(String(payload["type"])) && text !== "" ? [{ type: "call", text }] : [];
 }
 

@@ -100,9 +100,9 @@ async function scoreSkill(
       bodies: true,
       isVisible: (other) => isInvocableBy("model", other),
     });
-    const place = matches.findIndex((match) => match.skill.name === skill.name);
-    const match = matches[place];
-    const isTold = match !== undefined && place < maxSkills && isSelectedMatch(match);
+    const index = matches.findIndex((match) => match.skill.name === skill.name);
+    const match = matches[index];
+    const isTold = match !== undefined && index < maxSkills && isSelectedMatch(match);
     if (!shouldTrigger) {
       score.others++;
       if (isTold) falseTriggers.push(query);
@@ -110,13 +110,13 @@ async function scoreSkill(
     }
     score.queries++;
     if (isTold) score.told++;
-    for (const limit of RECALL_RANKS) if (place !== -1 && place < limit) score.first[limit]++;
-    if (place === 0) continue;
+    for (const limit of RECALL_RANKS) if (index !== -1 && index < limit) score.first[limit]++;
+    if (index === 0) continue;
     const taker = matches[0]?.skill.name;
     if (taker !== undefined) takers.set(taker, (takers.get(taker) ?? 0) + 1);
     misses.push({
       query,
-      ...(place === -1 ? {} : { rank: place + 1 }),
+      ...(index === -1 ? {} : { rank: index + 1 }),
       ...(taker === undefined ? {} : { takenBy: taker }),
     });
   }

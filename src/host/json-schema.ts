@@ -147,17 +147,17 @@ function openPatternOrAny<T extends { test(text: string): boolean }>(open: (patt
 }
 
 function formatSchemaProblem({ instancePath, keyword, params, message = "" }: ErrorObject): string {
-  const place = sanitizeLine(instancePath.slice(1).replaceAll("/", "."), 120) || "it";
+  const path = sanitizeLine(instancePath.slice(1).replaceAll("/", "."), 120) || "it";
   const { allowedValues, missingProperty, additionalProperty } = params as Record<string, unknown>;
   const inside = (written: unknown) => {
     const name = sanitizeLine(String(written), 64);
-    return place === "it" ? `"${name}"` : `"${place}.${name}"`;
+    return path === "it" ? `"${name}"` : `"${path}.${name}"`;
   };
   if (keyword === "required") return `${inside(missingProperty)} is missing`;
   if (keyword === "additionalProperties") return `${inside(additionalProperty)} is unknown`;
   if (keyword === "enum" && Array.isArray(allowedValues))
-    return `"${place}" must be one of ${truncateLine(allowedValues.map(String).join(", "), 200)}`;
-  return `${place === "it" ? place : `"${place}"`} ${sanitizeLine(message, 200)}`;
+    return `"${path}" must be one of ${truncateLine(allowedValues.map(String).join(", "), 200)}`;
+  return `${path === "it" ? path : `"${path}"`} ${sanitizeLine(message, 200)}`;
 }
 
 /** Returns the common message for input that does not match a schema. */

@@ -88,14 +88,14 @@ export interface SourceChoice extends FetchedListing {
 export async function addSkills(options: AddSkillsOptions): Promise<AdditionResult> {
   const { source, cwd, names = [], isProject = false, force: isForced = false, allowPrivate, choose, signal } = options;
   const { runFetch = (fetch) => fetch(signal), onRefused } = options;
-  const around = resolveEnvironment(options);
-  const skillsDir = resolveSkillsDir(around, isProject);
+  const environment = resolveEnvironment(options);
+  const skillsDir = resolveSkillsDir(environment, isProject);
   if (statIfExists(skillsDir.folder)) recoverFolder(skillsDir.folder);
   const locked = readLockedSkills(skillsDir);
-  const address = parseSourceAddress(source, { cwd: cwd ?? around.workspace, home: around.home });
-  return withStagingFolder(around.skilletHome, async (work) => {
+  const address = parseSourceAddress(source, { cwd: cwd ?? environment.workspace, home: environment.home });
+  return withStagingFolder(environment.skilletHome, async (work) => {
     const supply = await runFetch((signal) =>
-      fetchListing(address, work, { env: around.env, names, ...omitUndefined({ signal, allowPrivate }) }),
+      fetchListing(address, work, { env: environment.env, names, ...omitUndefined({ signal, allowPrivate }) }),
     );
     const { listing: offer, fetched } = supply;
     const refuse = ({ name, error }: RefusedSkill) => {
@@ -109,16 +109,23 @@ export async function addSkills(options: AddSkillsOptions): Promise<AdditionResu
         : await (choose?.({ ...supply, check: createCandidateCheck(fetched, work) }) ?? chooseAll());
     if (wanted.length === 0) throw createNoSkillsError(supply);
     const chosen = selectDistinct(wanted, refuse);
-    const { additions, problems } = await planAdditions(chosen, { supply, skillsDir, around, work, locked, isForced });
+    const { additions, problems } = await planAdditions(chosen, {
+      supply,
+      skillsDir,
+      environment,
+      work,
+      locked,
+      isForced,
+    });
     for (const problem of problems) refuse(problem);
-    return reviewAndApply(additions, { skillsDir, around, work, locked, notes: offer.notes }, options);
+    return reviewAndApply(additions, { skillsDir, environment, work, locked, notes: offer.notes }, options);
   });
 }
 
 interface AdditionContext {
   supply: FetchedListing;
   skillsDir: SkillsDir;
-  around: Environment;
+  environment: Environment;
   /** A private working folder. */
   work: string;
   locked: LockedSkills;
@@ -128,15 +135,15 @@ interface AdditionContext {
 /** Checks the chosen skills and plans to add them. Returns all problems at once. */
 async function planAdditions(
   chosen: readonly RemoteCandidate[],
-  { supply, skillsDir, around, work, locked, isForced }: AdditionContext,
+  { supply, skillsDir, environment, work, locked, isForced }: AdditionContext,
 ): Promise<{ additions: PlannedAddition[]; problems: RefusedSkill[] }> {
-  const originals = createBlobCache(around.skilletHome);
+  const originals = createBlobCache(environment.skilletHome);
   const additions: PlannedAddition[] = [];
   const problems: RefusedSkill[] = [];
   for (const candidate of chosen) {
     try {
       const prepared = await prepareCandidate(candidate, supply.fetched, join(work, "skills", candidate.skill.name));
-      const provenance = createProvenance(supply.fetched, candidate.path, { skillsDir, around });
+      const provenance = createProvenance(supply.fetched, candidate.path, { skillsDir, environment });
       additions.push(
         await planAddition({
           prepared,
@@ -245,7 +252,7 @@ function createEditedError(name: string, existing: string): SkillError {
 }
 
 interface RestoreSkillsOptions {
-  around: Environment;
+  environment: Environment;
   skillsDir: SkillsDir;
   /** Accepts only signed skills, also if their lock entries do not require it. */
   requireSignature?: boolean | undefined;
@@ -271,24 +278,24 @@ export interface RestoreResult {
  */
 export async function restoreSkills(
   entries: readonly (readonly [string, LockedSkill])[],
-  { around, skillsDir, requireSignature = false, isDryRun, allowPrivate, runFetch }: RestoreSkillsOptions,
+  { environment, skillsDir, requireSignature = false, isDryRun, allowPrivate, runFetch }: RestoreSkillsOptions,
 ): Promise<RestoreResult> {
-  const stamps = createFingerprintCache(around.skilletHome);
+  const stamps = createFingerprintCache(environment.skilletHome);
   const verified = entries.map(([name, entry]) => verifySkill(skillsDir, name, entry, stamps));
   const wrong = verified.filter(({ is }) => is !== "unchanged" && is !== "missing");
   if (wrong.length > 0) return { ...NOTHING, wrong };
   const missing = entries.filter(([name]) => verified.some((one) => one.name === name && one.is === "missing"));
-  const signers = createSignerStore(around.skilletHome);
+  const signers = createSignerStore(environment.skilletHome);
   const mustBeSigned = (entry: LockedSkill) => requireSignature || entry.requireSignature === true;
   const existing = entries.filter(([name]) => !missing.some(([other]) => other === name));
   const unsigned = existing.flatMap(([name, entry]) =>
     mustBeSigned(entry) ? checkLockedSignature(name, join(skillsDir.folder, name), signers) : [],
   );
   if (unsigned.length > 0) return { ...NOTHING, problems: unsigned };
-  return withStagingFolder(around.skilletHome, async (work) => {
+  return withStagingFolder(environment.skilletHome, async (work) => {
     const fetched = await runFetch((signal) =>
       refetchSkills(missing, {
-        ...{ around, work, env: around.env, isPinned: true, isUntyped: skillsDir.isProject },
+        ...{ environment, work, env: environment.env, isPinned: true, isUntyped: skillsDir.isProject },
         ...omitUndefined({ allowPrivate, signal }),
       }),
     );
@@ -298,7 +305,7 @@ export async function restoreSkills(
     );
     if (problems.length > 0) return { ...NOTHING, problems };
     const put = found.flatMap(({ put: one }) => one ?? []);
-    if (put.length > 0 && !isDryRun) applySkillsDirChanges({ skillsDir, put, skilletHome: around.skilletHome });
+    if (put.length > 0 && !isDryRun) applySkillsDirChanges({ skillsDir, put, skilletHome: environment.skilletHome });
     return { ...NOTHING, added: put.map(({ name }) => name) };
   });
 }

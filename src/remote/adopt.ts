@@ -116,7 +116,7 @@ async function planAdoptions(
   problems: RefusedSkill[],
 ): Promise<readonly Adoption[]> {
   const adoptions: Adoption[] = [];
-  const { around } = found;
+  const { around: environment } = found;
   const plan = async (supply?: AdoptionSupply) => {
     for (const one of skills) {
       try {
@@ -129,10 +129,10 @@ async function planAdoptions(
   };
   if (from === undefined) await plan();
   else {
-    const address = parseSourceAddress(from, { cwd: around.workspace, home: around.home });
-    await withStagingFolder(around.skilletHome, (work) =>
+    const address = parseSourceAddress(from, { cwd: environment.workspace, home: environment.home });
+    await withStagingFolder(environment.skilletHome, (work) =>
       runFetch(async (signal) => {
-        const listing = await fetchListing(address, work, { env: around.env, ...omitUndefined({ signal }) });
+        const listing = await fetchListing(address, work, { env: environment.env, ...omitUndefined({ signal }) });
         await plan({ ...listing, work });
       }),
     );
@@ -148,15 +148,15 @@ async function planAdoption(
   found: DiscoverResult,
   supply: AdoptionSupply | undefined,
 ): Promise<Adoption> {
-  const { around } = found;
+  const { around: environment } = found;
   const skill = withBody(listed, await listed.body()); // The user sees exactly what is recorded, even if the file changes meanwhile.
   const folder = checkAdoptableFolder(skill, found, supply !== undefined);
   const name = basename(folder);
   const isProject = skill.origin.scope === "workspace";
-  const skillsDir = resolveAdoptedDir(dirname(folder), around, isProject);
-  checkOwnership(skill, folder, around);
+  const skillsDir = resolveAdoptedDir(dirname(folder), environment, isProject);
+  checkOwnership(skill, folder, environment);
   if (existsSync(join(folder, ".git"))) {
-    const shown = formatDisplayPath(folder, around);
+    const shown = formatDisplayPath(folder, environment);
     throw new SkillError("skill-repository", {
       message: `Skill "${skill.name}" is itself a git repository (${shown}/.git), which every git command changes`,
       fix: `let git manage it: git -C ${shown} pull, then skillet trust ${skill.name}; or remove .git and adopt it with --from`,
@@ -169,8 +169,8 @@ async function planAdoption(
   if (diffLockedCopy(files, copy.files).length > 0) throw createChangedError(skill);
   const digest = digestTree(files);
   const origin = supply
-    ? await findOriginInSource(supply, name, { skillsDir, around, digest })
-    : await findOrigin({ name: skill.name, folder, isUsers: !isProject, tree }, around);
+    ? await findOriginInSource(supply, name, { skillsDir, environment, digest })
+    : await findOrigin({ name: skill.name, folder, isUsers: !isProject, tree }, environment);
   const base = origin?.base === "as-here" || origin?.base === undefined ? undefined : origin.base;
   const isAsCame = !origin || origin.base === "as-here" || (base && digestTree(base.files) === digest);
   const upstream = isAsCame ? undefined : { digest: digestTree(base?.files ?? {}), files: base?.files ?? {} };
@@ -204,11 +204,11 @@ async function planAdoption(
 async function findOriginInSource(
   supply: AdoptionSupply,
   name: string,
-  { skillsDir, around, digest }: { skillsDir: SkillsDir; around: DiscoverResult["around"]; digest: string },
+  { skillsDir, environment, digest }: { skillsDir: SkillsDir; environment: DiscoverResult["around"]; digest: string },
 ): Promise<FoundOrigin> {
   const candidate = findCandidate(name, supply.listing);
   const prepared = await prepareCandidate(candidate, supply.fetched, join(supply.work, "skills", name));
-  const { commit, ...provenance } = createProvenance(supply.fetched, candidate.path, { skillsDir, around });
+  const { commit, ...provenance } = createProvenance(supply.fetched, candidate.path, { skillsDir, environment });
   if (prepared.digest !== digest) return { provenance, foundIn: "" };
   return { provenance: { ...provenance, ...omitUndefined({ commit }) }, foundIn: "", base: "as-here" };
 }
@@ -216,7 +216,7 @@ async function findOriginInSource(
 /** Returns the real folder of a skill. Throws if it cannot be adopted there. */
 function checkAdoptableFolder({ name, origin }: Skill, found: DiscoverResult, hasSource: boolean): string {
   const { folder, form, parent, scope, remote } = origin;
-  const { around, installs } = found;
+  const { around: environment, installs } = found;
   if (remote || folder === undefined || form !== "folder" || parent !== undefined || scope === "inline") {
     const reason = parent === undefined ? "is not a folder on the disk" : `is part of skill "${parent}"`;
     throw new SkillError("not-adoptable", {
@@ -226,13 +226,13 @@ function checkAdoptableFolder({ name, origin }: Skill, found: DiscoverResult, ha
         : { fix: "adopt the whole skill", commands: [`skillet adopt ${quoteIfNeeded(parent)}`] }),
     });
   }
-  const shown = formatDisplayPath(folder, around);
+  const shown = formatDisplayPath(folder, environment);
   if (scope === "bundled" || scope === "integration")
     throw createManagedError(name, `comes with ${scope === "bundled" ? "skillet" : "a program"}`, "nothing to do");
   if (basename(folder) !== name) {
     throw new SkillError("not-adoptable", {
       message: `Skill "${name}" is in a folder called "${basename(folder)}"`,
-      fix: `give the folder the skill's name: mv ${shown} ${formatDisplayPath(join(dirname(folder), name), around)}`,
+      fix: `give the folder the skill's name: mv ${shown} ${formatDisplayPath(join(dirname(folder), name), environment)}`,
     });
   }
   if (statIfExists(dirname(folder))) recoverFolder(dirname(folder));
@@ -248,25 +248,25 @@ function checkAdoptableFolder({ name, origin }: Skill, found: DiscoverResult, ha
   if (original !== undefined)
     throw createManagedError(
       name,
-      `is a copy that skillet made of ${formatDisplayPath(dirname(original), around)}`,
+      `is a copy that skillet made of ${formatDisplayPath(dirname(original), environment)}`,
       "manage the original",
     );
   return folder;
 }
 
-function checkOwnership({ name }: Skill, folder: string, around: DiscoverResult["around"]): void {
+function checkOwnership({ name }: Skill, folder: string, environment: DiscoverResult["around"]): void {
   let foreign: ReturnType<typeof findForeignFile>;
   try {
     foreign = findForeignFile(folder, { refuses: [] });
   } catch (error) {
     throw new SkillError("unreadable", {
-      message: `${formatDisplayPath(folder, around)} cannot be read: ${getErrorMessage(error)}`,
+      message: `${formatDisplayPath(folder, environment)} cannot be read: ${getErrorMessage(error)}`,
       fix: "check that you may read all files in it",
       cause: error,
     });
   }
   if (!foreign) return;
-  const path = formatDisplayPath(join(folder, foreign.path), around);
+  const path = formatDisplayPath(join(folder, foreign.path), environment);
   throw new SkillError("unsafe-permissions", {
     message: `Skill "${name}" is not entirely yours: ${path} belongs to another user`,
     fix: "change its owner (chown), or copy the skill and adopt the copy",
@@ -274,11 +274,11 @@ function checkOwnership({ name }: Skill, folder: string, around: DiscoverResult[
 }
 
 function checkFileKinds({ name }: Skill, files: ReturnType<typeof readFileTree>): void {
-  const odd = Object.entries(files).find(
+  const invalid = Object.entries(files).find(
     ([, file]) => !isLockedRegularFile(file) || (Number.parseInt(file.mode, 8) & 0o6000) !== 0,
   );
-  if (!odd) return;
-  const [path, { mode }] = odd;
+  if (!invalid) return;
+  const [path, { mode }] = invalid;
   throw new SkillError("lock-unsupported-file", {
     message: `In skill "${name}", ${JSON.stringify(path)} is ${ODD_FILE_LABELS[mode] ?? "not a regular file"}`,
     fix: "replace it with a regular file, or remove it",
@@ -295,8 +295,8 @@ const ODD_FILE_LABELS: Readonly<Record<string, string>> = {
  * changed since it was checked; nothing of its folder is recorded then.
  */
 function applyAdoptions(adoptions: readonly Adoption[], found: DiscoverResult): void {
-  const { home, around, trust, grants, installs } = found;
-  const known = new Set(listLocations(around).map(({ path }) => resolveRealPath(path)));
+  const { home, around: environment, trust, grants, installs } = found;
+  const known = new Set(listLocations(environment).map(({ path }) => resolveRealPath(path)));
   for (const [skillsDir, group] of Map.groupBy(adoptions, ({ skillsDir }) => skillsDir.folder)) {
     // Values granted to this copy remain: it is the same skill, with another record of its origin.
     const owners = group.filter(({ skill }) => {
@@ -352,7 +352,7 @@ function findAdoptable(
   { paths: wanted = [], cwd = found.around.workspace, isProject = false }: Omit<AdoptSkillsOptions, "approve">,
   problems: RefusedSkill[],
 ): readonly AdoptableSkill[] {
-  const { catalog, around } = found;
+  const { catalog, around: environment } = found;
   const chosen = new Map<string, { skill: Skill; links: string[] }>();
   const all = [...catalog.skills, ...catalog.shadowed].filter(({ origin }) => origin.folder !== undefined);
   const take = (skill: Skill, link?: string) => {
@@ -367,14 +367,14 @@ function findAdoptable(
   };
   if (wanted.length === 0) for (const skill of listUnmanaged(found, all, isProject)) take(skill);
   for (const one of wanted) {
-    const path = resolve(cwd, one.replace(/^~(?=\/|$)/, around.home));
+    const path = resolve(cwd, one.replace(/^~(?=\/|$)/, environment.home));
     try {
       const named = one.includes("/") ? undefined : catalog.find(one);
       if (named && !existsSync(join(path, "SKILL.md"))) take(named);
-      else for (const [skill, link] of findSkillsAt(path, all, around)) take(skill, link);
+      else for (const [skill, link] of findSkillsAt(path, all, environment)) take(skill, link);
     } catch (error) {
       if (!(error instanceof SkillError)) throw error;
-      problems.push({ name: one.includes("/") ? formatDisplayPath(path, around) : one, error });
+      problems.push({ name: one.includes("/") ? formatDisplayPath(path, environment) : one, error });
     }
   }
   return [...chosen.values()];
@@ -382,8 +382,8 @@ function findAdoptable(
 
 /** Lists the skills in the user's client folders, or in the workspace, that are in no lock file. */
 function listUnmanaged(found: DiscoverResult, all: readonly Skill[], isProject: boolean): Skill[] {
-  const { trust, around, installs } = found;
-  const asking = new Set(listLocations(around).flatMap(({ requiresTrust: asks, name }) => (asks ? name : [])));
+  const { trust, around: environment, installs } = found;
+  const asking = new Set(listLocations(environment).flatMap(({ requiresTrust: asks, name }) => (asks ? name : [])));
   return all.filter((skill) => {
     const { scope, source, folder = "", parent, form } = skill.origin;
     if (scope !== (isProject ? "workspace" : "user") || !asking.has(source)) return false;
@@ -397,9 +397,9 @@ function readLockEntry(folder: string): LockedSkill | undefined {
 }
 
 /** Finds the skill in a folder, or the skills in a folder of skills, each with the symlink that led to it. */
-function findSkillsAt(path: string, all: readonly Skill[], around: DiscoverResult["around"]): [Skill, string?][] {
+function findSkillsAt(path: string, all: readonly Skill[], environment: DiscoverResult["around"]): [Skill, string?][] {
   const stats = statIfExists(path);
-  const shown = formatDisplayPath(path, around);
+  const shown = formatDisplayPath(path, environment);
   if (!stats) {
     throw new SkillError("not-found", {
       message: `Skill or folder ${shown} not found`,
@@ -430,17 +430,17 @@ function findSkillsAt(path: string, all: readonly Skill[], around: DiscoverResul
     return inside.map((skill) => [skill]);
   }
   const known = all.find(({ origin }) => origin.folder === folder);
-  return [[known ?? readSkillAt(folder, around), ...(isLink(path) ? [path] : [])] as [Skill, string?]];
+  return [[known ?? readSkillAt(folder, environment), ...(isLink(path) ? [path] : [])] as [Skill, string?]];
 }
 
-function readSkillAt(folder: string, around: DiscoverResult["around"]): Skill {
-  const read = readFolderSkill(folder, { scope: "user", source: formatDisplayPath(dirname(folder), around) });
+function readSkillAt(folder: string, environment: DiscoverResult["around"]): Skill {
+  const read = readFolderSkill(folder, { scope: "user", source: formatDisplayPath(dirname(folder), environment) });
   if (read && "skill" in read) return read.skill;
   const finding = read?.findings[0];
   throw new SkillError("not-adoptable", {
-    message: `${formatDisplayPath(folder, around)} is not a skill: its SKILL.md ${finding?.message ?? "cannot be read"}`,
+    message: `${formatDisplayPath(folder, environment)} is not a skill: its SKILL.md ${finding?.message ?? "cannot be read"}`,
     ...(finding?.fix === undefined
-      ? { fix: "run", commands: [`skillet check ${formatDisplayPath(folder, around)}`] }
+      ? { fix: "run", commands: [`skillet check ${formatDisplayPath(folder, environment)}`] }
       : { fix: finding.fix }),
   });
 }

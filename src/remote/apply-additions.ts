@@ -77,7 +77,7 @@ export interface ReviewOptions {
 
 interface ReviewContext {
   skillsDir: SkillsDir;
-  around: Environment;
+  environment: Environment;
   /** A private working folder. */
   work: string;
   /** The lock file's entries before the change. */
@@ -91,10 +91,10 @@ interface ReviewContext {
  */
 export async function reviewAndApply(
   additions: readonly PlannedAddition[],
-  { skillsDir, around, work, locked, notes = [] }: ReviewContext,
+  { skillsDir, environment, work, locked, notes = [] }: ReviewContext,
   { requireSignature = false, isDryRun = false, onPlan, approve }: ReviewOptions,
 ): Promise<AdditionResult> {
-  const { skilletHome } = around;
+  const { skilletHome } = environment;
   const signers = createSignerStore(skilletHome);
   const pending = requireSignatures(additions.filter(isPending), { signers, all: requireSignature });
   const signatures = new Map(
@@ -111,7 +111,7 @@ export async function reviewAndApply(
   if (approve === true) checkUnreviewed(pending, locked);
   else if (!(await approve(pending, plan))) return finish("declined");
   const backups = backUpReplaced(pending, skilletHome);
-  const trust = createTrustStore(skilletHome, listLocations(around));
+  const trust = createTrustStore(skilletHome, listLocations(environment));
   const trusted = findTrustedByApproval(pending, { skillsDir, trust, work });
   applySkillsDirChanges({ skillsDir, put: pending.map(({ put }) => put), skilletHome });
   // Approvals given to the replaced skill do not apply to the new one.
@@ -175,10 +175,10 @@ function findTrustedByApproval(
   { skillsDir, trust, work }: { skillsDir: SkillsDir; trust: TrustStore; work: string },
 ): ReadonlySet<string> {
   if (!needsTrust(skillsDir)) return new Set(pending.map(({ name }) => name));
-  const given = new Map(trust.list());
+  const trustedSkills = new Map(trust.list());
   const isReviewed = (one: PendingSkill) => {
     if (one.is === "new") return true;
-    const trusted = given.get(join(skillsDir.folder, one.name));
+    const trusted = trustedSkills.get(join(skillsDir.folder, one.name));
     return (
       trusted !== undefined && trusted.digest === digestTree(one.difference.before, join(work, "trusted", one.name))
     );

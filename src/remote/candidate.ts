@@ -84,11 +84,11 @@ export async function listCandidates(fetched: FetchedSource): Promise<SourceList
 /** Returns true for a sample or template of a marketplace that belongs to none of its plugins. */
 function isTemplate({ origin: { folder, file = "" } }: Skill, plugin: PluginFolders | undefined): boolean {
   if (!plugin?.plugins || plugin.plugins.length === 0) return false;
-  const place = folder ?? file;
+  const location = folder ?? file;
   const [root = ""] = plugin.folders;
-  const path = relative(root, place).split(sep);
+  const path = relative(root, location).split(sep);
   const isSample = findSampleFolder(path.join("/")) !== undefined || path[0] === "template";
-  return isSample && !plugin.plugins.some((own) => isInside(own, place));
+  return isSample && !plugin.plugins.some((own) => isInside(own, location));
 }
 
 /** Describes the refused files that belong to no skill, up to a limit. */

@@ -69,7 +69,7 @@ function getAddressStem(address: SourceAddress): string {
 export function createProvenance(
   { address, commit }: Pick<FetchedSource, "address" | "commit">,
   path: string,
-  where: { skillsDir: SkillsDir; around: Environment },
+  where: { skillsDir: SkillsDir; environment: Environment },
 ): Provenance {
   const { ref, ...rest } = address.kind === "git" ? address : { ref: undefined, ...address };
   return {
@@ -78,8 +78,8 @@ export function createProvenance(
   };
 }
 
-function makeSourcePortable(source: string, where: { skillsDir: SkillsDir; around: Environment }): string {
-  const { workspace } = where.around;
+function makeSourcePortable(source: string, where: { skillsDir: SkillsDir; environment: Environment }): string {
+  const { workspace } = where.environment;
   if (!where.skillsDir.isProject || !isAbsolute(source) || !isInside(workspace, source)) return source;
   return `.${source.slice(workspace === "/" ? 0 : workspace.length) || "/"}`; // Unchanged text: `//` separates the path inside an archive.
 }

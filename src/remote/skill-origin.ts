@@ -43,7 +43,7 @@ export interface OriginSubject {
 
 type OriginFinder = (
   subject: OriginSubject,
-  around: Environment,
+  environment: Environment,
 ) => FoundOrigin | undefined | Promise<FoundOrigin | undefined>;
 
 /** Records of origins, the most specific first: a record of one skill before the repository that contains it. */
@@ -55,9 +55,9 @@ const ORIGIN_FINDERS: readonly OriginFinder[] = [
 ];
 
 /** Finds the origin of a skill. Fetches nothing. Returns undefined if no record names it. */
-export async function findOrigin(subject: OriginSubject, around: Environment): Promise<FoundOrigin | undefined> {
+export async function findOrigin(subject: OriginSubject, environment: Environment): Promise<FoundOrigin | undefined> {
   for (const find of ORIGIN_FINDERS) {
-    const found = await find(subject, around);
+    const found = await find(subject, environment);
     if (found) return found;
   }
   return undefined;
@@ -71,14 +71,16 @@ export const NO_PROVENANCE: Provenance = { source: LOCAL_SOURCE };
 
 const PROJECT_LEVELS = 4;
 
-function findInSkillsLock(subject: OriginSubject, around: Environment): FoundOrigin | undefined {
-  const state = around.env["XDG_STATE_HOME"];
-  const users = state ? join(state, "skills", ".skill-lock.json") : join(around.home, ".agents", ".skill-lock.json");
+function findInSkillsLock(subject: OriginSubject, environment: Environment): FoundOrigin | undefined {
+  const state = environment.env["XDG_STATE_HOME"];
+  const users = state
+    ? join(state, "skills", ".skill-lock.json")
+    : join(environment.home, ".agents", ".skill-lock.json");
   const files = [...listProjectLocks(subject.folder), ...(subject.isUsers ? [users] : [])];
   for (const file of files) {
     const skills = readJsonRecord(file)?.["skills"];
     const entry = isJsonObject(skills) ? (skills[subject.name] ?? skills[basename(subject.folder)]) : undefined;
-    const provenance = isJsonObject(entry) ? readLockProvenance(entry, subject, around) : undefined;
+    const provenance = isJsonObject(entry) ? readLockProvenance(entry, subject, environment) : undefined;
     if (!provenance || !isJsonObject(entry)) continue;
     const hash = getText(entry, "skillFolderHash") ?? getText(entry, "computedHash");
     const isUnchanged =
@@ -99,7 +101,11 @@ function listProjectLocks(folder: string): string[] {
 
 type JsonRecord = Readonly<Record<string, unknown>>;
 
-function readLockProvenance(entry: JsonRecord, { name }: OriginSubject, around: Environment): Provenance | undefined {
+function readLockProvenance(
+  entry: JsonRecord,
+  { name }: OriginSubject,
+  environment: Environment,
+): Provenance | undefined {
   const [source = "", url = source, type] = [
     getText(entry, "source"),
     getText(entry, "sourceUrl"),
@@ -109,11 +115,11 @@ function readLockProvenance(entry: JsonRecord, { name }: OriginSubject, around: 
   const ref = getText(entry, "ref");
   if (type === "well-known") {
     const site = URL.canParse(url) ? `${new URL(url).origin}/` : undefined;
-    return site === undefined ? undefined : parseProvenance(site, { path: name }, around);
+    return site === undefined ? undefined : parseProvenance(site, { path: name }, environment);
   }
   const path = posix.dirname(getText(entry, "skillPath") ?? "SKILL.md");
   const text = type === "github" && /^[\w.-]+\/[\w.-]+$/.test(source) ? `https://github.com/${source}` : url;
-  return parseProvenance(text, { path, ref }, around);
+  return parseProvenance(text, { path, ref }, environment);
 }
 
 /** Computes the hash that `npx skills` records: SHA-256 over paths and bytes. */
@@ -154,8 +160,8 @@ function hashGitObject(kind: "blob" | "tree", bytes: Uint8Array): string {
 
 // Finds the origin in plugins of Claude Code: `installed_plugins.json`, the marketplace of each, and its own manifest.
 
-function findInPlugins({ folder }: OriginSubject, around: Environment): FoundOrigin | undefined {
-  const plugins = join(resolveClientFolder("claude", "user", around), "plugins");
+function findInPlugins({ folder }: OriginSubject, environment: Environment): FoundOrigin | undefined {
+  const plugins = join(resolveClientFolder("claude", "user", environment), "plugins");
   const installed = readJsonRecord(join(plugins, "installed_plugins.json"))?.["plugins"];
   if (!isJsonObject(installed)) return undefined;
   for (const [key, value] of Object.entries(installed)) {
@@ -165,8 +171,8 @@ function findInPlugins({ folder }: OriginSubject, around: Environment): FoundOri
       const inside = relative(root, folder).split(sep).join("/");
       const commit = getText(entry, "gitCommitSha");
       const provenance =
-        readMarketplaceProvenance(key, { plugins, inside, commit, around }) ??
-        readManifestProvenance(root, inside, around) ??
+        readMarketplaceProvenance(key, { plugins, inside, commit, environment }) ??
+        readManifestProvenance(root, inside, environment) ??
         undefined;
       if (provenance) return { provenance, foundIn: `the plugin ${key}` };
     }
@@ -179,11 +185,11 @@ interface PluginPart {
   /** The skill's folder in the plugin. */
   inside: string;
   commit: string | undefined;
-  around: Environment;
+  environment: Environment;
 }
 
 function readMarketplaceProvenance(key: string, part: PluginPart): Provenance | undefined {
-  const { plugins, inside, around } = part;
+  const { plugins, inside, environment } = part;
   const at = key.lastIndexOf("@");
   const known = readJsonRecord(join(plugins, "known_marketplaces.json"))?.[key.slice(at + 1)];
   if (at === -1 || !isJsonObject(known)) return undefined;
@@ -196,12 +202,12 @@ function readMarketplaceProvenance(key: string, part: PluginPart): Provenance | 
   const commit = /^[0-9a-f]{40}$/.test(part.commit ?? "") ? part.commit : undefined;
   if (isJsonObject(source)) {
     const path = posix.join(getText(source, "path") ?? "", inside);
-    return parseProvenance(readRepositoryField(source), { path, ref: getText(source, "ref"), commit }, around);
+    return parseProvenance(readRepositoryField(source), { path, ref: getText(source, "ref"), commit }, environment);
   }
   const of = known["source"];
   const path = posix.join(typeof source === "string" ? source : "", inside);
   return isJsonObject(of)
-    ? parseProvenance(readRepositoryField(of), { path, ref: getText(of, "ref"), commit }, around)
+    ? parseProvenance(readRepositoryField(of), { path, ref: getText(of, "ref"), commit }, environment)
     : undefined;
 }
 
@@ -210,11 +216,13 @@ function readRepositoryField(source: JsonRecord): string | undefined {
   return repo === undefined ? (getText(source, "url") ?? getText(source, "path")) : `https://github.com/${repo}`;
 }
 
-function readManifestProvenance(root: string, inside: string, around: Environment): Provenance | undefined {
+function readManifestProvenance(root: string, inside: string, environment: Environment): Provenance | undefined {
   const manifest = readJsonRecord(join(root, ".claude-plugin", "plugin.json"));
   const named = manifest?.["repository"];
   const text = isJsonObject(named) ? getText(named, "url") : named;
-  return typeof text === "string" ? parseProvenance(text.replace(/^git\+/, ""), { path: inside }, around) : undefined;
+  return typeof text === "string"
+    ? parseProvenance(text.replace(/^git\+/, ""), { path: inside }, environment)
+    : undefined;
 }
 
 // Finds the origin in skillet's own record of copies in clients' folders.
@@ -241,18 +249,18 @@ export function findExportedOriginal(installs: ClientCopyStore, folder: string):
 
 // Finds the origin in the git work tree that contains the skill's folder.
 
-async function findInRepository({ folder }: OriginSubject, around: Environment): Promise<FoundOrigin | undefined> {
+async function findInRepository({ folder }: OriginSubject, environment: Environment): Promise<FoundOrigin | undefined> {
   const found = findRepository(folder);
   if (!found) return undefined;
   try {
-    const git = await createGit({ env: around.env, repository: found.repository, protocol: "file" });
+    const git = await createGit({ env: environment.env, repository: found.repository, protocol: "file" });
     const commit = await readGitLine(git, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
     const { url, ref } = await readRemote(git);
     if (commit === undefined || url === undefined) return undefined;
     const path = relative(found.root, folder).split(sep).join("/");
     const tree = await readCommittedFiles(git, commit, path);
     if (!tree?.has("SKILL.md")) return undefined; // Not part of the repository, only next to its files.
-    const provenance = parseProvenance(url, { path, ref, commit }, around);
+    const provenance = parseProvenance(url, { path, ref, commit }, environment);
     if (!provenance) return undefined;
     return { provenance, foundIn: "its git repository", base: { files: toLockedFiles(tree), tree } };
   } catch (error) {
@@ -319,13 +327,13 @@ interface SourcePosition {
 function parseProvenance(
   text: string | undefined,
   position: SourcePosition,
-  around: Environment,
+  environment: Environment,
 ): Provenance | undefined {
   if (text === undefined || text === "") return undefined;
   try {
     const parsed = parseSourceAddress(normalizeRepository(stripCredentials(text)), {
-      cwd: around.workspace,
-      home: around.home,
+      cwd: environment.workspace,
+      home: environment.home,
     });
     const {
       inside: _inside,

@@ -55,42 +55,44 @@ export function needsTrust({ isProject, isAdopted }: Pick<SkillsDir, "isProject"
 }
 
 /** Returns the folder that `skillet add` writes skills to. Throws a SkillError if it cannot exist. */
-export function resolveSkillsDir(around: Environment, isProject: boolean): SkillsDir {
+export function resolveSkillsDir(environment: Environment, isProject: boolean): SkillsDir {
   const folder = isProject
-    ? resolveClientTarget("agents", { around, isProject }).folder
-    : resolveRealPath(join(around.skilletHome, "installed"));
-  return { folder, isProject, shown: formatDisplayPath(folder, around) };
+    ? resolveClientTarget("agents", { around: environment, isProject }).folder
+    : resolveRealPath(join(environment.skilletHome, "installed"));
+  return { folder, isProject, shown: formatDisplayPath(folder, environment) };
 }
 
 /** Returns the folder of an adopted skill. */
-export function resolveAdoptedDir(folder: string, around: Environment, isProject: boolean): SkillsDir {
-  const added = findOwnDir(around, isProject);
+export function resolveAdoptedDir(folder: string, environment: Environment, isProject: boolean): SkillsDir {
+  const added = findOwnDir(environment, isProject);
   if (added?.folder === folder) return added;
-  return { folder, isProject, shown: formatDisplayPath(folder, around), isAdopted: true };
+  return { folder, isProject, shown: formatDisplayPath(folder, environment), isAdopted: true };
 }
 
 /**
  * Lists every folder of skills with a lock file, for all projects or for the workspace: the one that `skillet add`
  * uses, whether it exists or not, then those with adopted skills.
  */
-export function listLockedDirs(around: Environment, isProject: boolean): SkillsDir[] {
-  const first = resolveSkillsDir(around, isProject);
-  const all = listLocations(around).filter(({ sameAs }) => sameAs === undefined);
+export function listLockedDirs(environment: Environment, isProject: boolean): SkillsDir[] {
+  const first = resolveSkillsDir(environment, isProject);
+  const all = listLocations(environment).filter(({ sameAs }) => sameAs === undefined);
   const ofScope = (scope: SkillScope) => all.flatMap((one) => (one.scope === scope ? resolveRealPath(one.path) : []));
   const project = new Set(ofScope("workspace"));
   const folders = isProject
     ? [...project]
-    : [...ofScope("user"), ...createAdoptedFolders(around.skilletHome).list()].filter((folder) => !project.has(folder));
+    : [...ofScope("user"), ...createAdoptedFolders(environment.skilletHome).list()].filter(
+        (folder) => !project.has(folder),
+      );
   const locked = [...new Set(folders)].filter(
     (folder) => folder !== first.folder && statIfExists(join(folder, LOCK_FILE)),
   );
-  return [first, ...locked.map((folder) => resolveAdoptedDir(folder, around, isProject))];
+  return [first, ...locked.map((folder) => resolveAdoptedDir(folder, environment, isProject))];
 }
 
 /** Returns undefined if the folder cannot exist. */
-function findOwnDir(around: Environment, isProject: boolean): SkillsDir | undefined {
+function findOwnDir(environment: Environment, isProject: boolean): SkillsDir | undefined {
   try {
-    return resolveSkillsDir(around, isProject);
+    return resolveSkillsDir(environment, isProject);
   } catch (error) {
     if (error instanceof SkillError) return undefined;
     throw error;
@@ -126,9 +128,9 @@ function parseLockedSkills(text: string | undefined): Record<string, LockedSkill
 export function verifySkills(
   options: Pick<DiscoverOptions, "workspace" | "home" | "env"> & { isProject?: boolean; isFull?: boolean } = {},
 ): VerifyResult[] {
-  const around = resolveEnvironment(options);
-  const stamps = options.isFull ? undefined : createFingerprintCache(around.skilletHome);
-  return listLockedDirs(around, options.isProject ?? false).flatMap((skillsDir) =>
+  const environment = resolveEnvironment(options);
+  const stamps = options.isFull ? undefined : createFingerprintCache(environment.skilletHome);
+  return listLockedDirs(environment, options.isProject ?? false).flatMap((skillsDir) =>
     Object.entries(readLockedSkills(skillsDir)).map(([name, entry]) => verifySkill(skillsDir, name, entry, stamps)),
   );
 }

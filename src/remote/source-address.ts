@@ -239,10 +239,11 @@ function parseKnownHostAddress(url: URL, parts: AddressParts): ParsedGitAddress 
     const { repository = "", ref, inside } = pattern.exec(path)?.groups ?? {};
     const main = repository.replace(/(?:\.git)+$/, "");
     if (main === "" || /\/\.{0,2}$/.test(main)) continue;
-    const place = inside === undefined ? undefined : decodePart(inside);
+    const location = inside === undefined ? undefined : decodePart(inside);
     return createGitAddress(`${url.origin}${main}`, {
       ref: parts.ref ?? (ref === undefined ? undefined : parseGitRef(decodePart(ref))),
-      inside: parts.inside ?? (place === undefined ? undefined : parseInsidePath(isFile ? dirname(place) : place)),
+      inside:
+        parts.inside ?? (location === undefined ? undefined : parseInsidePath(isFile ? dirname(location) : location)),
     });
   }
   throw createAddressError(

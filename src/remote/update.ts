@@ -155,7 +155,7 @@ function writeMergedSkill({ name, work, skillsDir }: UpdateRequest, tree: FileTr
 }
 
 export interface UpdateSkillsOptions extends ReviewOptions {
-  around: Environment;
+  environment: Environment;
   skillsDir: SkillsDir;
   /** The side whose lines win if both changed the same ones. */
   conflicts?: "mine" | "theirs" | undefined;
@@ -172,12 +172,19 @@ export function updateSkills(
   entries: readonly (readonly [string, LockedSkill])[],
   options: UpdateSkillsOptions,
 ): Promise<AdditionResult> {
-  const { around, skillsDir, conflicts, allowPrivate = false, onRefused, runFetch } = options;
-  return withStagingFolder(around.skilletHome, async (work) => {
+  const { environment, skillsDir, conflicts, allowPrivate = false, onRefused, runFetch } = options;
+  return withStagingFolder(environment.skilletHome, async (work) => {
     const locked = readLockedSkills(skillsDir);
     const { fetched, bases } = await runFetch(async (signal) => {
       const isUntyped = needsTrust(skillsDir);
-      const fetchOptions = { around, work, env: around.env, allowPrivate, isUntyped, ...omitUndefined({ signal }) };
+      const fetchOptions = {
+        environment,
+        work,
+        env: environment.env,
+        allowPrivate,
+        isUntyped,
+        ...omitUndefined({ signal }),
+      };
       const fetched = await refetchSkills(entries, fetchOptions);
       const before = join(work, "before");
       mkdirSync(before, 0o700);
@@ -189,8 +196,8 @@ export function updateSkills(
         const refetched = fetched.get(name);
         if (!refetched || "error" in refetched) throw refetched?.error;
         const { prepared, supply } = refetched;
-        const provenance = createProvenance(supply.fetched, prepared.path, { skillsDir, around });
-        const originals = createBlobCache(around.skilletHome);
+        const provenance = createProvenance(supply.fetched, prepared.path, { skillsDir, environment });
+        const originals = createBlobCache(environment.skilletHome);
         const merging = { work: join(work, "merged"), conflicts, base: bases.get(name) };
         const planned = await planUpdate({ name, entry, skillsDir, prepared, provenance, originals, ...merging });
         additions.push({ name, prepared, ...(planned.is === "up-to-date" ? { ...planned, is: "same" } : planned) });
@@ -199,7 +206,7 @@ export function updateSkills(
         onRefused(name, error);
       }
     }
-    return reviewAndApply(additions, { skillsDir, around, work, locked }, options);
+    return reviewAndApply(additions, { skillsDir, environment, work, locked }, options);
   });
 }
 
@@ -207,7 +214,7 @@ export function updateSkills(
 export type RefetchResult = { prepared: PreparedCandidate; supply: FetchedListing } | { error: SkillError };
 
 interface RefetchOptions {
-  around: Environment;
+  environment: Environment;
   /** A private working folder. */
   work: string;
   env: Readonly<Record<string, string | undefined>>;
@@ -253,14 +260,14 @@ interface RefetchedListing extends FetchedListing {
 
 async function refetchSource(
   group: readonly (readonly [string, LockedSkill])[],
-  { around, work, env, signal, isPinned, allowPrivate, isUntyped, onFetch }: RefetchOptions,
+  { environment, work, env, signal, isPinned, allowPrivate, isUntyped, onFetch }: RefetchOptions,
 ): Promise<RefetchedListing | SkillError> {
   const [first] = group;
   if (!first) return new SkillError("not-found", { message: "Nothing to fetch", fix: "" });
   const [, entry] = first;
   if (entry.source === LOCAL_SOURCE) return createNoSourceError(group.map(([name]) => name));
   try {
-    const address = getLockedAddress(entry, around);
+    const address = getLockedAddress(entry, environment);
     if (isUntyped && !allowPrivate) await checkLockedAddress(address);
     onFetch?.(formatSourceAddress(address));
     const commit = isPinned ? entry.commit : undefined;
@@ -368,15 +375,15 @@ const MAX_PARALLEL_SOURCES = 8;
  */
 export async function findUnmoved(
   entries: readonly (readonly [string, LockedSkill])[],
-  options: Pick<RefetchOptions, "around" | "env" | "signal" | "allowPrivate" | "isUntyped">,
+  options: Pick<RefetchOptions, "environment" | "env" | "signal" | "allowPrivate" | "isUntyped">,
 ): Promise<ReadonlySet<string>> {
-  const { around, env, signal, allowPrivate, isUntyped } = options;
+  const { environment, env, signal, allowPrivate, isUntyped } = options;
   const groups = [
     ...Map.groupBy(entries, ([, { source, ref, commit }]) => JSON.stringify([source, ref, commit])).values(),
   ];
   const isUnmoved = async ([, entry]: readonly [string, LockedSkill]) => {
     try {
-      const address = getLockedAddress(entry, around);
+      const address = getLockedAddress(entry, environment);
       if (address.kind !== "git" || entry.commit === undefined) return false;
       if (isUntyped && !allowPrivate) await checkLockedAddress(address);
       return (await readRemoteCommit(address, { env, ...(signal ? { signal } : {}) })) === entry.commit;

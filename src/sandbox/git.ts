@@ -252,9 +252,9 @@ function watchGit(child: ChildProcess, { seconds, signal }: GitBounds): WatchedG
   };
   const onAbort = () => stop(createGitCancelError(signal));
   const timer = setTimeout(() => stop(createGitTimeoutError(seconds)), seconds * 1000);
-  const heard = () => void timer.refresh();
+  const onOutput = () => void timer.refresh();
   child.stderr?.on("data", (piece: Buffer) => {
-    heard();
+    onOutput();
     tail = (tail + piece.toString()).slice(-MAX_TAIL_LENGTH);
   });
   if (signal?.aborted) onAbort();
@@ -266,7 +266,7 @@ function watchGit(child: ChildProcess, { seconds, signal }: GitBounds): WatchedG
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);
   });
-  return { end, tail: () => tail, heard, stop };
+  return { end, tail: () => tail, heard: onOutput, stop };
 }
 
 function combineSignals(one: AbortSignal | undefined, other: AbortSignal | undefined): AbortSignal | undefined {

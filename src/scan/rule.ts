@@ -103,7 +103,7 @@ export interface ScannedFile {
 
 /** A rule that compares the claims of a manifest with the content of the skill. */
 export interface ManifestRule extends ScanRule {
-  find(told: ManifestContext): Iterable<SourceMatch & { file?: string }>;
+  find(manifest: ManifestContext): Iterable<SourceMatch & { file?: string }>;
 }
 
 export interface ManifestContext {

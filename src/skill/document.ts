@@ -87,9 +87,9 @@ export function parseFrontmatterDocument(frame: Frontmatter): SkillDocument {
     return { data: createJsonObject(), body: "", bodyLine: frame.firstLine, findings, locate: locateNothing };
   }
   const source = frame.text.slice(frame.start, frame.end);
-  const { data, locate, repaired: mended } = parseYamlSource(source, frame.firstLine, findings);
+  const { data, locate, repaired } = parseYamlSource(source, frame.firstLine, findings);
   const bodyLine = frame.firstLine + countNewlines(source) + 1;
-  return { data, body: frame.text.slice(frame.bodyStart), bodyLine, findings, repaired: mended, locate };
+  return { data, body: frame.text.slice(frame.bodyStart), bodyLine, findings, repaired, locate };
 }
 
 /** Parses a YAML skill file: the body is the value of `instructions`. */
@@ -120,12 +120,12 @@ function parseYamlSource(
   if (findings.some((finding) => finding.code === "control-character"))
     return { data: createJsonObject(), findings, locate };
   let result: YamlResult = readYaml(source, firstLine);
-  let mended: string | undefined;
+  let repairedText: string | undefined;
   if (result.findings.some((finding) => finding.code === "yaml-syntax")) {
     const repaired = repairYaml(source, firstLine);
     if (repaired) {
       result = repaired.result;
-      mended = repaired.text;
+      repairedText = repaired.text;
     }
   }
   for (const finding of result.findings) findings.push(finding);
@@ -139,7 +139,7 @@ function parseYamlSource(
       ...findPosition(source, cut.index + cut[0].length - 1, firstLine),
     });
   }
-  return { data: result.data, findings, locate, repaired: mended };
+  return { data: result.data, findings, locate, repaired: repairedText };
 }
 
 const CUT_DESCRIPTION = /^description:[ \t]+[^"'|>\s#][^\n]*? #/m;
@@ -308,13 +308,13 @@ function repairYaml(source: string, firstLine: number): { text: string; result: 
   const budget = { remaining: MAX_REPAIR_ATTEMPTS };
   if (blocks.length > MAX_KEYS) return undefined;
   for (const block of blocks) {
-    const mended = repairBlock(block.lines, budget);
+    const repaired = repairBlock(block.lines, budget);
     if (budget.remaining <= 0) return undefined;
-    for (const [offset, key] of mended.changed) {
+    for (const [offset, key] of repaired.changed) {
       const message = `the value of "${truncateLine(key, 64)}" is not valid YAML; it was read as text`;
       findings.push({ code: "yaml-repaired", message, line: firstLine + block.start + offset, column: 1 });
     }
-    lines.push(...mended.lines);
+    lines.push(...repaired.lines);
   }
   if (findings.length === 0) return undefined;
   const text = lines.join("\n");
@@ -378,7 +378,7 @@ function repairBlock(lines: string[], budget: { remaining: number }): RepairedBl
   const changed: [number, string][] = [];
   budget.remaining -= rest.length;
   if (budget.remaining <= 0) return { lines, changed };
-  const mended = rest.map((line, index) => {
+  const repaired = rest.map((line, index) => {
     const spaced = line.replace(/^\t+/, (tabs) => "  ".repeat(tabs.length));
     const nested = NESTED_LINE.exec(spaced);
     const [, lead = "", , text = ""] = nested ?? [];
@@ -386,7 +386,7 @@ function repairBlock(lines: string[], budget: { remaining: number }): RepairedBl
     if (quoted !== line) changed.push([index + 1, key]);
     return quoted;
   });
-  return { lines: [first, ...mended], changed };
+  return { lines: [first, ...repaired], changed };
 }
 
 /** Only syntax errors are repaired: YAML that exceeds a limit or uses an alias remains rejected. */

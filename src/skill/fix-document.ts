@@ -70,8 +70,8 @@ const FIX_RULES: readonly FixRule[] = [
   {
     code: "yaml-repaired",
     apply(text, request) {
-      const { repaired: mended } = parseDocument(text, request);
-      return mended === undefined ? undefined : { text: editSource(text, request, () => mended) };
+      const { repaired } = parseDocument(text, request);
+      return repaired === undefined ? undefined : { text: editSource(text, request, () => repaired) };
     },
   },
   { code: "key-misspelled", isWanted: ({ renamedKeys: rename }) => rename.size > 0, apply: renameKeys },

@@ -384,21 +384,21 @@ function alternateParts(parts: readonly PatternPart[]): PatternPart {
     size += part.size;
     repeats = Math.max(repeats, part.repeats);
     isOpen ||= part.isOpen;
-    const place = part.exact ? 0 : findLongestNeed(part.needs);
-    const best = part.exact ? [part.exact] : (part.needs[place] ?? []);
+    const index = part.exact ? 0 : findLongestNeed(part.needs);
+    const best = part.exact ? [part.exact] : (part.needs[index] ?? []);
     isNeeded &&= best.length > 0;
     all.push(...best);
     width = Math.max(width, measureWidth(part));
-    if (part.exact !== undefined || place === -1) continue;
-    before = Math.max(before, measureWidthBetween(part, 0, place));
-    after = Math.max(after, measureWidthBetween(part, place + 1, part.needs.length));
+    if (part.exact !== undefined || index === -1) continue;
+    before = Math.max(before, measureWidthBetween(part, 0, index));
+    after = Math.max(after, measureWidthBetween(part, index + 1, part.needs.length));
   }
   const isAtStart = parts.every((part) => part.isAtStart);
   const open = { needs: NO_NEEDS, gaps: [width], exact: undefined, size, isOpen, isAtStart, repeats };
   if (!isNeeded) return open;
   // Every text that contains "aa" contains "a": the longer one adds nothing.
   const choices = all.filter(
-    (text, at) => !all.some((other, place) => (other === text ? place < at : text.includes(other))),
+    (text, at) => !all.some((other, index) => (other === text ? index < at : text.includes(other))),
   );
   if (choices.length > MAX_CHOICES) return open;
   // The shorter text may be anywhere in the longer one that it replaces.

@@ -115,10 +115,10 @@ export interface Skill {
 }
 
 /** Returns true if a skill is available to the model, or to users who call it by name. */
-export function isInvocableBy(whom: "model" | "user", skill: Skill): boolean {
+export function isInvocableBy(invoker: "model" | "user", skill: Skill): boolean {
   if (skill.restrictsInvocation?.() === false) return true;
   const { invocation } = skill.manifest;
-  return whom === "model" ? invocation.byModel : invocation.byUser;
+  return invoker === "model" ? invocation.byModel : invocation.byUser;
 }
 
 /** Returns the skill with these instructions, so that later changes of its file have no effect on a decision. */

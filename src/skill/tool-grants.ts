@@ -191,15 +191,15 @@ function matchesStars(
   items: readonly string[],
   fits: (part: string, item: string) => boolean,
 ): boolean {
-  let [at, place, star, taken] = [0, 0, -1, 0];
+  let [at, index, star, taken] = [0, 0, -1, 0];
   while (at < items.length) {
-    const part = pattern[place];
-    if (part === "*") [star, taken, place] = [place, at, place + 1];
-    else if (part !== undefined && fits(part, items[at] ?? "")) [at, place] = [at + 1, place + 1];
+    const part = pattern[index];
+    if (part === "*") [star, taken, index] = [index, at, index + 1];
+    else if (part !== undefined && fits(part, items[at] ?? "")) [at, index] = [at + 1, index + 1];
     else if (star === -1) return false;
-    else [taken, at, place] = [taken + 1, taken + 1, star + 1];
+    else [taken, at, index] = [taken + 1, taken + 1, star + 1];
   }
-  return pattern.slice(place).every((part) => part === "*");
+  return pattern.slice(index).every((part) => part === "*");
 }
 
 /** Returns true if the words occur in a command in this order, also after `env`, `xargs`, `/usr/bin/` and `sh -c`. */

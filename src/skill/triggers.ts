@@ -36,12 +36,12 @@ export function validateTriggers(
         );
     }
     for (const kind of ["keywords", "verbs", "negative"] as const) {
-      const odd = triggers[kind].filter((phrase) => !isTriggerPhrase(phrase));
-      if (odd[0] !== undefined)
+      const invalid = triggers[kind].filter((phrase) => !isTriggerPhrase(phrase));
+      if (invalid[0] !== undefined)
         report(
           "trigger-unusable",
           "triggers",
-          `"triggers" has among its ${kind} "${truncateLine(odd[0], 64)}"${formatAndMore(odd)}, which is not a word or short phrase`,
+          `"triggers" has among its ${kind} "${truncateLine(invalid[0], 64)}"${formatAndMore(invalid)}, which is not a word or short phrase`,
         );
     }
     reportPatterns("triggers", classifyPatterns(triggers.patterns), report);
@@ -87,13 +87,13 @@ export function classifyPatterns(texts: readonly string[], asPattern = (text: st
   let steps = 0;
   for (const text of texts.slice(0, MAX_TRIGGERS.patterns)) {
     const pattern = asPattern(text);
-    const judged = analyzePattern(pattern);
-    if ("problem" in judged) sorted.invalid.push({ text, problem: judged.problem });
-    else if (judged.isBroad) broad.push(text);
-    else if (steps + judged.size > MAX_PATTERN_STEPS) dear.push(text);
+    const analysis = analyzePattern(pattern);
+    if ("problem" in analysis) sorted.invalid.push({ text, problem: analysis.problem });
+    else if (analysis.isBroad) broad.push(text);
+    else if (steps + analysis.size > MAX_PATTERN_STEPS) dear.push(text);
     else {
-      steps += judged.size;
-      sorted.usable.push({ text, pattern, needs: judged.needs });
+      steps += analysis.size;
+      sorted.usable.push({ text, pattern, needs: analysis.needs });
     }
   }
   return { ...sorted, broad, tooExpensive: dear };

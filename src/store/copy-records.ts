@@ -53,7 +53,7 @@ export interface ClientCopyStore {
    */
   recordWhile<T>(entries: Readonly<Record<string, ClientCopy | undefined>>, work: () => T): T;
   /** Throws a SkillError when the record cannot be written. */
-  remove(places: readonly string[]): void;
+  remove(paths: readonly string[]): void;
 }
 
 export function createClientCopyStore(skilletHome: string): ClientCopyStore {
@@ -84,10 +84,10 @@ export function createClientCopyStore(skilletHome: string): ClientCopyStore {
       const write = (changes: typeof added) =>
         ledger.update((entries) => {
           const before: [string, ClientCopy | undefined][] = [];
-          for (const [place, entry] of Object.entries(changes)) {
-            before.push([place, entries[place]]);
-            if (entry) entries[place] = entry;
-            else delete entries[place];
+          for (const [path, entry] of Object.entries(changes)) {
+            before.push([path, entries[path]]);
+            if (entry) entries[path] = entry;
+            else delete entries[path];
           }
           return Object.fromEntries(before);
         });
@@ -99,9 +99,9 @@ export function createClientCopyStore(skilletHome: string): ClientCopyStore {
         throw error;
       }
     },
-    remove: (places) =>
+    remove: (paths) =>
       ledger.update((entries) => {
-        for (const place of places) delete entries[place];
+        for (const path of paths) delete entries[path];
       }),
   };
 }

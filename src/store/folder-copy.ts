@@ -327,14 +327,14 @@ const READ_FIXES: Readonly<Record<string, string>> = {
 };
 
 function addLink(look: HashWalk, path: string, depth: number): void {
-  const place = join(look.root, path);
+  const location = join(look.root, path);
   if (look.links === "kept") {
-    look.marks.set(path, `l${readlinkSync(place)}`);
+    look.marks.set(path, `l${readlinkSync(location)}`);
     return;
   }
   let real: string;
   try {
-    real = realpathSync(place);
+    real = realpathSync(location);
   } catch {
     throw createNotCopiedError(look, path, "is a broken link", "remove it");
   }
@@ -347,7 +347,8 @@ function addLink(look: HashWalk, path: string, depth: number): void {
     );
   const stats = lstatSync(real);
   if (!stats.isDirectory()) addFile(look, path, real, stats);
-  else if (isInside(real, place)) throw createNotCopiedError(look, path, "is a link to a folder above it", "remove it");
+  else if (isInside(real, location))
+    throw createNotCopiedError(look, path, "is a link to a folder above it", "remove it");
   else walkFolder(look, path, depth + 1);
 }
 

@@ -112,21 +112,21 @@ export function rollBack(dir: FolderHandle, staging: Staging): void {
   const { at } = staging.folder;
   const { put, away } = readStagingJournal(at);
   for (const [name, mark] of Object.entries(put)) {
-    const place = join(dir.at, name);
-    if (readFileIdentity(place) === mark) moveFolder(place, join(at, "new", name), lstatSync(place).mode);
+    const path = join(dir.at, name);
+    if (readFileIdentity(path) === mark) moveFolder(path, join(at, "new", name), lstatSync(path).mode);
   }
   const kept = filterNames(join(at, "old"), (old, name) => {
-    const place = join(dir.at, name);
-    const there = lstatSync(place, { throwIfNoEntry: false });
+    const path = join(dir.at, name);
+    const there = lstatSync(path, { throwIfNoEntry: false });
     if (there && there.ino === lstatSync(join(old, name)).ino) {
       rmSync(join(old, name)); // It was not replaced yet.
       return false;
     }
     if (there) return true;
-    renameSync(join(old, name), place);
+    renameSync(join(old, name), path);
     const mode = Object.hasOwn(away, name) ? away[name] : undefined; // A skill may be called `constructor`.
-    if (mode !== undefined && isReadOnlyFolder(mode) && lstatSync(place).isDirectory())
-      setFolderMode(place, mode & 0o777);
+    if (mode !== undefined && isReadOnlyFolder(mode) && lstatSync(path).isDirectory())
+      setFolderMode(path, mode & 0o777);
     return false;
   });
   flushToDisk([dir.at], dir.at);

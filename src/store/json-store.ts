@@ -209,7 +209,7 @@ function removeOldest(folder: string, { ending, mostFiles, longestMs = Number.PO
     return stats ? { path: join(folder, name), isDraft: !name.endsWith(ending), at: stats.mtimeMs } : [];
   });
   const kept = files.filter(({ isDraft }) => !isDraft).sort((a, b) => b.at - a.at);
-  const outdated = kept.filter(({ at }, place) => place >= mostFiles || at < Date.now() - longestMs);
+  const outdated = kept.filter(({ at }, index) => index >= mostFiles || at < Date.now() - longestMs);
   const abandoned = files.filter(({ isDraft, at }) => isDraft && at < Date.now() - ABANDONED_MS);
   for (const { path } of [...outdated, ...abandoned]) rmSync(path, { force: true });
 }

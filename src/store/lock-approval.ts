@@ -63,8 +63,8 @@ export function approveInLock(skill: Skill, seen: ReviewedSkill, skilletHome: st
     if (!lock || !entry) return;
     const { files, differences: changes } = diffLockedFolder(folder, entry.files);
     if (changes[0]?.path === ".") throw createOddFileError(name, "its folder", "link");
-    const odd = Object.entries(files).find(([, file]) => !isLockedRegularFile(file));
-    if (odd) throw createOddFileError(name, JSON.stringify(odd[0]), odd[1].mode);
+    const invalid = Object.entries(files).find(([, file]) => !isLockedRegularFile(file));
+    if (invalid) throw createOddFileError(name, JSON.stringify(invalid[0]), invalid[1].mode);
     if (!isAsReviewed(files, seen, entry)) throw createSkillChangedError(name);
     const armed = Object.entries(files).find(([, { mode }]) => (Number.parseInt(mode, 8) & SET_ID) !== 0);
     if (armed) throw createOddFileError(name, JSON.stringify(armed[0]), "set-id");
@@ -85,10 +85,10 @@ export function approveInLock(skill: Skill, seen: ReviewedSkill, skilletHome: st
 
 /** Returns the folder whose lock lists the skill: where it was found, or the target of a link that no lock lists. */
 function findLockedFolder(skill: Skill): string | undefined {
-  const place = locateLockedFolder(skill);
-  if (!place?.isLink) return place?.found;
-  const lock = readLockFile(dirname(place.found));
-  return lock instanceof SkillError || lock?.[basename(place.found)] ? place.found : place.folder;
+  const location = locateLockedFolder(skill);
+  if (!location?.isLink) return location?.found;
+  const lock = readLockFile(dirname(location.found));
+  return lock instanceof SkillError || lock?.[basename(location.found)] ? location.found : location.folder;
 }
 
 /** Lists the digests of the trees whose originals are kept. */

@@ -75,13 +75,13 @@ export function createSkillLocks(skilletHome: string): SkillLocks {
   };
   // If a link replaced an added skill, the skill stays locked. Otherwise the lock of the link's target counts.
   const entryOf = (skill: Skill) => {
-    const place = locateLockedFolder(skill);
-    return place && (entryAt(place.found) ?? (place.isLink ? entryAt(place.folder) : undefined));
+    const location = locateLockedFolder(skill);
+    return location && (entryAt(location.found) ?? (location.isLink ? entryAt(location.folder) : undefined));
   };
   const stateNow = (skill: Skill): LockState => {
-    const place = locateLockedFolder(skill);
-    if (!place) return { is: "unlocked" };
-    const { found, folder, isLink } = place;
+    const location = locateLockedFolder(skill);
+    if (!location) return { is: "unlocked" };
+    const { found, folder, isLink } = location;
     const own = readStateAt(found, entryAt(found), stamps);
     if (own.is !== "unlocked" || !isLink) return own;
     // The lock of another folder can only forbid the skill here; it approves nothing.
@@ -267,10 +267,10 @@ export interface LockDifference {
 }
 
 /** Compares the approved files with the current ones. */
-export function diffLockedFiles(agreed: LockedFiles, there: LockedFiles): LockDifference[] {
-  const paths = new Set([...Object.keys(agreed), ...Object.keys(there)]);
+export function diffLockedFiles(approved: LockedFiles, there: LockedFiles): LockDifference[] {
+  const paths = new Set([...Object.keys(approved), ...Object.keys(there)]);
   return [...paths].sort(compareText).flatMap((path) => {
-    const what = compareLockedFile(agreed[path], there[path]);
+    const what = compareLockedFile(approved[path], there[path]);
     return what === undefined ? [] : [{ path, what }];
   });
 }
@@ -286,18 +286,18 @@ interface FolderDiff {
  * Compares a folder with the approved files. A link in its place counts as changed, wherever it leads. Throws when it
  * cannot be read.
  */
-export function diffLockedFolder(folder: string, agreed: LockedFiles): FolderDiff {
+export function diffLockedFolder(folder: string, approved: LockedFiles): FolderDiff {
   if (!lstatSync(folder).isDirectory())
     return { differences: [{ path: ".", what: "changed" }], files: sortLockedFiles([]), folders: [] };
   const { files, folders } = readTreeWithFolders(folder);
-  return { differences: diffLockedFiles(agreed, files), files, folders };
+  return { differences: diffLockedFiles(approved, files), files, folders };
 }
 
 /** Compares the files that were read for use with the approved ones. Ignores files outside the copy. */
-export function diffLockedCopy(agreed: LockedFiles, files: ReadonlyMap<string, CopiedFile>): LockDifference[] {
+export function diffLockedCopy(approved: LockedFiles, files: ReadonlyMap<string, CopiedFile>): LockDifference[] {
   const changes: LockDifference[] = [];
   for (const [path, { bytes, executable }] of files) {
-    const file = agreed[path];
+    const file = approved[path];
     if (!file) changes.push({ path, what: "added" });
     else if (file.size !== bytes.length || file.sha256 !== hashSha256(bytes)) changes.push({ path, what: "changed" });
     else if (path !== "SKILL.md" && isExecutable(file) !== executable) changes.push({ path, what: "mode" });
@@ -306,19 +306,19 @@ export function diffLockedCopy(agreed: LockedFiles, files: ReadonlyMap<string, C
 }
 
 function compareLockedFile(
-  agreed: LockedFile | undefined,
+  approved: LockedFile | undefined,
   there: LockedFile | undefined,
 ): LockDifference["what"] | undefined {
-  if (!agreed) return "added";
+  if (!approved) return "added";
   if (!there) return "removed";
   if (
-    agreed.sha256 !== there.sha256 ||
-    agreed.size !== there.size ||
-    isLockedRegularFile(agreed) !== isLockedRegularFile(there)
+    approved.sha256 !== there.sha256 ||
+    approved.size !== there.size ||
+    isLockedRegularFile(approved) !== isLockedRegularFile(there)
   ) {
     return "changed";
   }
-  return agreed.mode === there.mode ? undefined : "mode";
+  return approved.mode === there.mode ? undefined : "mode";
 }
 
 function isExecutable({ mode }: LockedFile): boolean {

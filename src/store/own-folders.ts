@@ -59,7 +59,7 @@ export interface OwnFolders {
    * Contract: `places` are the paths of the skills in it, which are recorded in their current state. Throws a
    * SkillError when they cannot be recorded.
    */
-  add(folder: string, places: readonly string[]): void;
+  add(folder: string, paths: readonly string[]): void;
   /** Returns the folders that were the user's and no longer are. */
   revoke(folder: string): string[];
   /** Returns the skill as it was when it was last recognized as the user's work. */
@@ -155,9 +155,9 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
   return {
     list: () => Object.entries(folders.entries()),
     contains: (location) => folderOf(location) !== undefined && !isBroken(),
-    add(folder, places) {
+    add(folder, paths) {
       const heads: Record<string, string> = {};
-      for (const location of [folder, ...places]) {
+      for (const location of [folder, ...paths]) {
         const out = readGitHead(location);
         if (out?.head !== undefined) heads[out.root] = out.head;
       }

@@ -236,7 +236,7 @@ interface TimelinePosition {
 }
 
 type TimelineBuilders = {
-  [Type in RunEvent["type"]]?: (event: EventOf<Type>, place: TimelinePosition) => TimelineEntry | undefined;
+  [Type in RunEvent["type"]]?: (event: EventOf<Type>, position: TimelinePosition) => TimelineEntry | undefined;
 };
 
 /** Returns the timeline entry of each event. Other events repeat information. */

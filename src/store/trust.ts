@@ -57,7 +57,7 @@ export interface TrustStore {
   problem(): string | undefined;
   /** Throws a SkillError when it cannot be recorded, or the skill differs from what was reviewed. */
   grant(skills: readonly ({ skill: Skill } & ReviewedSkill)[]): void;
-  revoke(places: readonly string[]): void;
+  revoke(paths: readonly string[]): void;
   /** Decides whether models may read the skill's text without trust in its code. */
   text: TextApprovals;
   /** Folders whose skills the user writes. */
@@ -187,9 +187,9 @@ export function createTrustStore(
         }
       });
     },
-    revoke: (places) =>
+    revoke: (paths) =>
       ledger.update((skills) => {
-        for (const location of places) delete skills[location];
+        for (const location of paths) delete skills[location];
       }),
   };
 }
@@ -269,7 +269,7 @@ const WHOLE_OWN_FILE = "SKILL.md/";
 function fingerprintSkill(skill: Skill, { files, instructions }: SkillCopy): Record<string, string> {
   const { manifest } = skill;
   const { env, packages, capabilities, toolsets, scripts, tools, context } = manifest;
-  const asked = JSON.stringify({
+  const requested = JSON.stringify({
     env,
     packages,
     capabilities,
@@ -287,7 +287,7 @@ function fingerprintSkill(skill: Skill, { files, instructions }: SkillCopy): Rec
   for (const [path, file] of files) {
     if (isCovered(path, file)) marks[path] = `${file.executable ? "x" : "-"}${hash("sha256", file.bytes)}`;
   }
-  marks[OWN_FILE] = hash("sha256", asked);
+  marks[OWN_FILE] = hash("sha256", requested);
   const own = files.get(OWN_FILE);
   if (own && (skill.origin.remote || hasCode(skill, files))) marks[WHOLE_OWN_FILE] = hash("sha256", own.bytes);
   return marks;

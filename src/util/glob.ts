@@ -47,39 +47,39 @@ function parseCharacterClass(source: string): (character: string) => boolean {
 
 /** Tracks all possible positions in the pattern at once. */
 function matchGlobParts(parts: readonly GlobPart[], path: string): boolean {
-  let places = followStars(parts, [0]);
+  let positions = followStars(parts, [0]);
   for (const character of path) {
-    places = followStars(
+    positions = followStars(
       parts,
-      [...places].flatMap((place) => advancePart(parts, place, character)),
+      [...positions].flatMap((index) => advancePart(parts, index, character)),
     );
   }
-  return places.has(parts.length);
+  return positions.has(parts.length);
 }
 
-function advancePart(parts: readonly GlobPart[], place: number, character: string): number[] {
-  const part = parts[place];
+function advancePart(parts: readonly GlobPart[], index: number, character: string): number[] {
+  const part = parts[index];
   switch (part?.kind) {
     case "one":
-      return part.fits(character) ? [place + 1] : [];
+      return part.fits(character) ? [index + 1] : [];
     case "any":
-      return character === "/" ? [] : [place];
+      return character === "/" ? [] : [index];
     case "all":
-      return [place];
+      return [index];
     case "inside":
-      return character === "/" ? [place, place + 1] : [place];
+      return character === "/" ? [index, index + 1] : [index];
     default:
       return [];
   }
 }
 
 /** Adds the positions that are reachable if a star matches nothing. */
-function followStars(parts: readonly GlobPart[], places: readonly number[]): Set<number> {
-  const reached = new Set(places);
-  for (const place of reached) {
-    const kind = parts[place]?.kind;
-    if (kind === "any" || kind === "all" || kind === "skip") reached.add(place + 1);
-    if (kind === "skip") reached.add(place + 2);
+function followStars(parts: readonly GlobPart[], positions: readonly number[]): Set<number> {
+  const reached = new Set(positions);
+  for (const index of reached) {
+    const kind = parts[index]?.kind;
+    if (kind === "any" || kind === "all" || kind === "skip") reached.add(index + 1);
+    if (kind === "skip") reached.add(index + 2);
   }
   return reached;
 }

@@ -175,11 +175,11 @@ function createAutomaton(forms: readonly SecretForm[]) {
     const next = new Map<string, ScanItem>();
     let found: ScanItem | undefined;
     for (const item of states[from]?.items ?? []) {
-      const { form, place, spelled, done } = item;
+      const { form, place: index, spelled, done } = item;
       if (!spelled[done]?.includes(character)) continue;
       if (done + 1 < spelled.length) next.set(`${item.key}.${done}`, { ...item, done: done + 1 });
-      else if (place + 1 === form.length) found ??= item;
-      else for (const entered of createScanItems(form, place + 1)) next.set(entered.key, entered);
+      else if (index + 1 === form.length) found ??= item;
+      else for (const entered of createScanItems(form, index + 1)) next.set(entered.key, entered);
     }
     const key = [...[...next.keys()].sort(), found?.key].join(" ");
     const known = key === "" ? DEAD : numbers.get(key);
@@ -212,7 +212,7 @@ interface SecretForm {
   number: number;
   length: number;
   /** One string per symbol, with the accepted characters. */
-  spellings(place: number): string[][];
+  spellings(index: number): string[][];
   /** Text that is allowed before every position except the first. */
   gaps: readonly string[];
   /** The last letter may also be the first of the next secret. */
@@ -223,14 +223,14 @@ interface SecretForm {
 type ScanItem = { key: string; form: SecretForm; place: number; spelled: string[]; shared: number; done: number };
 type ScanState = { items: ScanItem[]; found: ScanItem | undefined };
 
-function createScanItems(form: SecretForm, place: number): ScanItem[] {
-  const gaps = place === 0 ? [""] : form.gaps;
-  const isShared = form.isShared === true && place + 1 === form.length;
-  return form.spellings(place).flatMap((spelling, index) =>
+function createScanItems(form: SecretForm, position: number): ScanItem[] {
+  const gaps = position === 0 ? [""] : form.gaps;
+  const isShared = form.isShared === true && position + 1 === form.length;
+  return form.spellings(position).flatMap((spelling, index) =>
     gaps.map((gap, number) => {
-      const key = `${form.number}.${place}.${index}.${number}`;
+      const key = `${form.number}.${position}.${index}.${number}`;
       const spelled = gap === "" ? spelling : [...gap, ...spelling];
-      return { key, form, place, spelled, shared: isShared ? spelling.length : 0, done: 0 };
+      return { key, form, place: position, spelled, shared: isShared ? spelling.length : 0, done: 0 };
     }),
   );
 }
@@ -262,8 +262,8 @@ type FormSpelling = Omit<SecretForm, "name" | "number">;
 // Every byte is plain or escaped, in any mixture: no encoder escapes everything, and each escapes different characters.
 function spellAsText(characters: string[]): FormSpelling {
   const known = new Map<string, string[][]>();
-  const spellings = (place: number) => {
-    const character = characters[place] ?? "";
+  const spellings = (index: number) => {
+    const character = characters[index] ?? "";
     if (!known.has(character)) known.set(character, listSpellings(character));
     return known.get(character) ?? [];
   };
@@ -301,7 +301,7 @@ const CRLF = CR + LF;
 const HEX_GAPS = ["", " ", "  ", ":", ", 0x", LF, CRLF, ` ${LF}`, `${LF} `, ` ${LF} `, `:${LF}`, `:${LF}    `];
 
 function spellAsHex(bytes: Buffer): FormSpelling {
-  return { length: bytes.length, gaps: HEX_GAPS, spellings: (place) => [listHexDigits(bytes[place] ?? 0, 2)] };
+  return { length: bytes.length, gaps: HEX_GAPS, spellings: (index) => [listHexDigits(bytes[index] ?? 0, 2)] };
 }
 
 const BASE64 = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"];
@@ -315,9 +315,9 @@ function spellAsBase64(bytes: Buffer, offset: number): FormSpelling {
     length: Math.ceil(bits.length / 6) - first,
     gaps: BASE64_GAPS,
     isShared: bits.length % 6 !== 0,
-    spellings(place) {
+    spellings(index) {
       const six = bits
-        .slice((first + place) * 6)
+        .slice((first + index) * 6)
         .slice(0, 6)
         .padEnd(6, "?");
       const known = Number.parseInt(six.replaceAll("0", "1").replaceAll("?", "0"), 2);

@@ -67,7 +67,7 @@ function scene(): Scene {
           supply.fetched,
           join(work, "skills/x"),
         );
-        const provenance = createProvenance(supply.fetched, prepared.path, { skillsDir, around });
+        const provenance = createProvenance(supply.fetched, prepared.path, { skillsDir, environment: around });
         const originals = createBlobCache(around.skilletHome);
         const locked = readLockedSkills(skillsDir);
         const planned = await planAddition({
@@ -187,7 +187,7 @@ describe("[S-33] adding a skill", () => {
     });
     const skillsDir = resolveSkillsDir(one.around, true);
     const archive = { kind: "archive", location: join(one.around.workspace, "v.zip"), inside: "x" } as const;
-    const { source } = createProvenance({ address: archive }, "", { skillsDir, around: one.around });
+    const { source } = createProvenance({ address: archive }, "", { skillsDir, environment: one.around });
     expect(source).toBe("./v.zip//x");
     expect(getLockedAddress({ source, digest: "", files: {}, grants: [] }, one.around)).toEqual(archive);
   });
@@ -206,7 +206,7 @@ describe("finding an added skill in its source", () => {
   const found = async (one: Scene) => {
     const work = temporaryFolder();
     const entries = Object.entries(lockIn(one.skillsDir) ?? {});
-    return (await refetchSkills(entries, { around: one.around, work, env: {} })).get("x");
+    return (await refetchSkills(entries, { environment: one.around, work, env: {} })).get("x");
   };
 
   it("finds it at its former path", async () => {

@@ -134,7 +134,7 @@ describe("a signature", () => {
     "no version": [JSON.stringify({ ...good, version: undefined }), "has an unsupported version"],
     "an invalid key": [JSON.stringify({ ...good, key: "sha256:x" }), "names no key"],
     "a key that is an object": [JSON.stringify({ ...good, key: { toString: 1 } }), "names no key"],
-    "no digest": [JSON.stringify({ ...good, digest: 1 }), "does not name the signed content"],
+    "no digest": [JSON.stringify({ ...good, digest: 1 }), "does not state what is signed"],
     "a digest that is not it": [
       JSON.stringify(good),
       "does not match the files: some were changed, added or removed after signing",

@@ -143,8 +143,8 @@ function findPolicyRefusal(
 }
 
 /** Returns true for files that the agent may use but not change: everything in its home. */
-function isProtected({ home, skillsDir }: ClaudeFolders, place: string): boolean {
-  return skillsDir !== undefined && isInside(home, place);
+function isProtected({ home, skillsDir }: ClaudeFolders, path: string): boolean {
+  return skillsDir !== undefined && isInside(home, path);
 }
 
 function isChangingTool(tool: string): boolean {
@@ -179,7 +179,7 @@ function createPermissionApproval(
         signal,
         redact: (text) => redactor.redact(text),
         onRequested: () => emit({ type: "approval-requested", ...position, approvalRequest: request }),
-        onAnswered: (given) => emit({ type: "approval-decided", ...position, ...given }),
+        onAnswered: (approval) => emit({ type: "approval-decided", ...position, ...approval }),
       }),
     subject: summarizeInput(call.own.input),
     unaskedFix: "",
@@ -245,16 +245,16 @@ export function parseClaudeToolCall(tool: string, rawInput: unknown, ground: Cla
   const input = isJsonObject(rawInput) ? rawInput : {};
   const ours = resolveToolName(tool);
   const named = [input["file_path"], input["notebook_path"], input["path"]].find((one) => typeof one === "string");
-  const place =
+  const location =
     typeof named === "string" ? resolveModelPath(named, ground) : SEARCHING_TOOLS.has(ours) ? ground.cwd : undefined;
-  const path = place === undefined ? {} : { path: toRelativePath(ground.cwd, place) };
+  const path = location === undefined ? {} : { path: toRelativePath(ground.cwd, location) };
   return {
-    place,
+    place: location,
     input: { ...input, ...path },
     readsOnly: (...roots) =>
       READING_TOOLS.includes(tool) &&
-      place !== undefined &&
-      roots.some((root) => root !== undefined && isInside(root, place)) &&
+      location !== undefined &&
+      roots.some((root) => root !== undefined && isInside(root, location)) &&
       !(tool === "Glob" && LEAVING_PATTERN.test(String(input["pattern"]).replaceAll("\\", "/"))),
   };
 }
@@ -263,9 +263,9 @@ const SEARCHING_TOOLS: ReadonlySet<string> = new Set(["list_files", "grep"]);
 /** A glob that starts elsewhere or goes up. */
 const LEAVING_PATTERN = /^(?:\/|~|[A-Za-z]:)|(?:^|[/{,])\s*\.\.(?:[/},]|$)|[{,]\s*(?:\/|~)/;
 
-function toRelativePath(cwd: string, place: string): string {
-  if (!isInside(cwd, place)) return place;
-  return relative(cwd, place).replaceAll("\\", "/") || ".";
+function toRelativePath(cwd: string, path: string): string {
+  if (!isInside(cwd, path)) return path;
+  return relative(cwd, path).replaceAll("\\", "/") || ".";
 }
 
 /** Resolves a path from a model. */

@@ -112,9 +112,9 @@ const NESTED_SCOPES: readonly ServerScope[] = ["list", "load", "run", "use"];
 
 /** Adds the scopes that a scope includes: who may run a script may also read the skill. Unknown names are dropped. */
 export function expandScopes(scopes: Iterable<string>): ReadonlySet<ServerScope> {
-  const given = new Set(scopes);
-  const last = NESTED_SCOPES.findLastIndex((scope) => given.has(scope));
-  return new Set([...NESTED_SCOPES.slice(0, last + 1), ...SERVER_SCOPES.filter((scope) => given.has(scope))]);
+  const granted = new Set(scopes);
+  const last = NESTED_SCOPES.findLastIndex((scope) => granted.has(scope));
+  return new Set([...NESTED_SCOPES.slice(0, last + 1), ...SERVER_SCOPES.filter((scope) => granted.has(scope))]);
 }
 
 const IDENTITY_KEY = "skillet/identity";

@@ -260,8 +260,9 @@ async function callSkillTool(
     if (loaded.isError) return loaded;
   }
   await session.ready();
-  const brought = session.tools.filter(({ owner }) => owner !== undefined);
-  const called = brought.find((one) => hasName(one, tool)) ?? brought.find(({ name }) => name === `${skill}.${tool}`);
+  const contributed = session.tools.filter(({ owner }) => owner !== undefined);
+  const called =
+    contributed.find((one) => hasName(one, tool)) ?? contributed.find(({ name }) => name === `${skill}.${tool}`);
   const unscoped = called && findScopeProblem(scopes, getToolScope(called.name, called), called.name);
   if (unscoped) return createRefusalResult([unscoped]);
   if (called) return session.call(called.name, input, options);
@@ -269,7 +270,7 @@ async function callSkillTool(
   if (revoked) return createRefusalResult([revoked]);
   const problems = session.findToolProblems(skill);
   if (problems.length > 0) return createRefusalResult(problems);
-  const then = suggestNextStep(session, brought, { tool, skill });
+  const then = suggestNextStep(session, contributed, { tool, skill });
   return {
     text: `No loaded skill has a tool "${sanitizeLine(tool, 128)}": ${then}`,
     isError: true,
@@ -280,7 +281,7 @@ async function callSkillTool(
 /** Suggests what to do instead of calling an unknown tool. */
 function suggestNextStep(
   session: Session,
-  brought: readonly Tool[],
+  contributed: readonly Tool[],
   { tool, skill }: Pick<RequestedCall, "tool" | "skill">,
 ): string {
   if (session.tools.some(({ name }) => name === tool)) return "call it directly, if it is in your list of tools";
@@ -289,7 +290,7 @@ function suggestNextStep(
   const isLoaded = session.active.some(({ name }) => name === skill);
   if (!isLoaded && session.listVisible().some(({ name }) => name === skill))
     return `call load_skill with ${sanitizeLine(skill, 64)} first`;
-  const names = brought.map(({ name }) => formatWireName(name));
+  const names = contributed.map(({ name }) => formatWireName(name));
   const near = findNearest(tool, names);
   if (near !== undefined) return `did you mean ${near}?`;
   return names.length === 0 ? "no loaded skill provides tools" : `available tools: ${names.join(", ")}`;

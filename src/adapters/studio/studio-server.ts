@@ -174,12 +174,12 @@ function sendAsset(response: ServerResponse, method: string, { type, body, isHas
 function createRouter(routes: readonly StudioRoute[]) {
   const rows = routes.map((route) => ({ route, parts: route.path.split("/") }));
   return (method: string, path: string) => {
-    const given = path.split("/");
+    const values = path.split("/");
     for (const { route, parts } of rows) {
-      if (route.method !== method || parts.length !== given.length) continue;
-      if (!parts.every((part, at) => part.startsWith(":") || part === given[at])) continue;
+      if (route.method !== method || parts.length !== values.length) continue;
+      if (!parts.every((part, at) => part.startsWith(":") || part === values[at])) continue;
       const named = parts.flatMap((part, at) =>
-        part.startsWith(":") ? [[part.slice(1), decodePart(given[at] ?? "")] as const] : [],
+        part.startsWith(":") ? [[part.slice(1), decodePart(values[at] ?? "")] as const] : [],
       );
       return { route, params: Object.fromEntries(named) };
     }
@@ -391,8 +391,8 @@ function createNameCheck({ host, port }: StudioAddress): (header: string | undef
   const isWildcard = isWildcardHost(host);
   const names = new Set(["localhost", "127.0.0.1", "::1", ...(isWildcard ? [hostname().toLowerCase()] : [host])]);
   return (header) => {
-    const [, name = "", given = "80"] = /^(\[[\da-f:.]+\]|[a-z\d.-]+)(?::(\d{1,5}))?$/i.exec(header ?? "") ?? [];
-    if (Number(given) !== port) return false;
+    const [, name = "", value = "80"] = /^(\[[\da-f:.]+\]|[a-z\d.-]+)(?::(\d{1,5}))?$/i.exec(header ?? "") ?? [];
+    if (Number(value) !== port) return false;
     const bare = name.replace(/^\[|\]$/g, "").toLowerCase();
     return names.has(bare) || isLoopbackHost(bare) || (isWildcard && isIP(bare) !== 0);
   };

@@ -273,41 +273,41 @@ interface FailureContext {
 }
 
 /** Returns the error to throw: the abort reason, or a SkillError with a fix. */
-function toModelError(error: unknown, { asked, signal, isLate }: FailureContext): unknown {
+function toModelError(error: unknown, { asked: target, signal, isLate }: FailureContext): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof SkillError) return error;
   if (isLate) {
     return new SkillError("model-timeout", {
-      message: `${asked.name} did not answer within ${formatCount(asked.seconds, "second")}`,
+      message: `${target.name} did not answer within ${formatCount(target.seconds, "second")}`,
       fix: "try again, or raise timeout_seconds of the model in config.toml",
     });
   }
-  return createModelError(parseFailure(error, asked), asked);
+  return createModelError(parseFailure(error, target), target);
 }
 
 /** Returns the error for a permanent failure that the SDK would retry. */
-function findPermanentError(error: unknown, asked: ModelTarget): SkillError | undefined {
-  const failure = parseFailure(error, asked);
-  return failure.kind === "nowhere" ? createModelError(failure, asked) : undefined;
+function findPermanentError(error: unknown, target: ModelTarget): SkillError | undefined {
+  const failure = parseFailure(error, target);
+  return failure.kind === "nowhere" ? createModelError(failure, target) : undefined;
 }
 
 /** Formats a failure briefly, for progress messages of a retry. */
-function formatModelFailure(error: unknown, asked: ModelTarget): string {
-  const { status, said } = parseFailure(error, asked);
-  return truncateLine(status === undefined ? said : `${status}${formatQuote(said)}`, 200);
+function formatModelFailure(error: unknown, target: ModelTarget): string {
+  const { status, text } = parseFailure(error, target);
+  return truncateLine(status === undefined ? text : `${status}${formatQuote(text)}`, 200);
 }
 
-function createModelError(failure: ModelFailure, asked: ModelTarget): SkillError {
+function createModelError(failure: ModelFailure, target: ModelTarget): SkillError {
   const { status, kind } = failure;
-  const [code, message, fix] = (STATUS_FORMATTERS[status ?? 0] ?? KIND_FORMATTERS[kind])({ ...asked, ...failure });
+  const [code, message, fix] = (STATUS_FORMATTERS[status ?? 0] ?? KIND_FORMATTERS[kind])({ ...target, ...failure });
   return new SkillError(code, { message, fix });
 }
 
 type ProblemFormatter = (known: ModelTarget & ModelFailure) => readonly [ErrorCode, string, string];
 
-const formatAccessProblem: ProblemFormatter = ({ name, key, status, said }) => [
+const formatAccessProblem: ProblemFormatter = ({ name, key, status, text }) => [
   "model-refused",
-  `${name} refused the key (${status})${status === 403 ? formatQuote(said) : ""}: ${key ?? "no key is configured"}`,
+  `${name} refused the key (${status})${status === 403 ? formatQuote(text) : ""}: ${key ?? "no key is configured"}`,
   key === undefined
     ? "set api_key of the model in config.toml"
     : "check that it is correct, not expired, and may use this model",
@@ -316,44 +316,44 @@ const formatAccessProblem: ProblemFormatter = ({ name, key, status, said }) => [
 const STATUS_FORMATTERS: Record<number, ProblemFormatter> = {
   401: formatAccessProblem,
   403: formatAccessProblem,
-  404: ({ name, address, addressFrom, url, said }) => [
+  404: ({ name, address, addressFrom, url, text }) => [
     "model-refused",
-    `${name} was not found${formatLocation(url ?? address)}${formatQuote(said)}`,
+    `${name} was not found${formatLocation(url ?? address)}${formatQuote(text)}`,
     `correct the model's name${addressFrom === undefined ? "" : `, or ${addressFrom}`}${/base_url/i.test(addressFrom ?? "") ? ": a base_url usually ends in /v1" : ""}`,
   ],
-  429: ({ name, said }) => [
+  429: ({ name, text }) => [
     "model-unreachable",
-    `${name} is rate limited${formatQuote(said)}`,
+    `${name} is rate limited${formatQuote(text)}`,
     "wait and try again, or check the limits of your account",
   ],
 };
 
 const KIND_FORMATTERS: Record<"passing" | "refused" | "broken" | "cut" | "nowhere", ProblemFormatter> = {
-  passing: ({ name, address, status, said }) => [
+  passing: ({ name, address, status, text }) => [
     "model-unreachable",
-    `${name} ${status === undefined ? "cannot be reached" : `failed (${status})`}${formatLocation(address)}${formatQuote(said)}`,
+    `${name} ${status === undefined ? "cannot be reached" : `failed (${status})`}${formatLocation(address)}${formatQuote(text)}`,
     status === undefined
       ? "check that it is running and reachable from this machine, then try again"
       : "try again later, or use another model",
   ],
-  refused: ({ name, status, said }) => [
+  refused: ({ name, status, text }) => [
     "model-refused",
-    `${name} refused the request${status === undefined ? "" : ` (${status})`}${formatQuote(said)}`,
+    `${name} refused the request${status === undefined ? "" : ` (${status})`}${formatQuote(text)}`,
     "correct the request, or use another model",
   ],
-  broken: ({ name, said }) => [
+  broken: ({ name, text }) => [
     "model-broken",
-    `${name} returned an invalid answer${formatQuote(said)}`,
+    `${name} returned an invalid answer${formatQuote(text)}`,
     "check that base_url is a server for this provider, or use another model",
   ],
-  cut: ({ name, said }) => [
+  cut: ({ name, text }) => [
     "model-unreachable",
-    `${name}: ${said}`,
+    `${name}: ${text}`,
     "try again; if it happens again, check that base_url is a server for this provider",
   ],
-  nowhere: ({ name, address, addressFrom, said }) => [
+  nowhere: ({ name, address, addressFrom, text }) => [
     "model-unreachable",
-    `${name} cannot be called${formatLocation(address)}${formatQuote(said)}`,
+    `${name} cannot be called${formatLocation(address)}${formatQuote(text)}`,
     `correct ${addressFrom ?? "its address"}`,
   ],
 };
@@ -362,15 +362,15 @@ function formatLocation(address: string | undefined): string {
   return address === undefined ? "" : ` at ${address}`;
 }
 
-function formatQuote(said: string): string {
-  return said === "" ? "" : `: ${said}`;
+function formatQuote(text: string): string {
+  return text === "" ? "" : `: ${text}`;
 }
 
 interface ModelFailure {
   status: number | undefined;
   kind: keyof typeof KIND_FORMATTERS;
   /** The provider's message, in one line. */
-  said: string;
+  text: string;
   /** The requested URL, if the provider reports it. */
   url?: string;
 }
@@ -396,23 +396,23 @@ const NETWORK_MESSAGES: readonly (readonly [RegExp, string])[] = [
 /** Classifies an error by the shape of the SDK's errors: a provider from another installation has other classes of the same names. */
 function parseFailure(error: unknown, { secrets }: ModelTarget): ModelFailure {
   const { name, message, statusCode: status, isRetryable, cause, url } = extractErrorFields(error);
-  const said = (text: string) => sanitizeLine(secrets?.text(text) ?? text, 300);
+  const toText = (text: string) => sanitizeLine(secrets?.text(text) ?? text, 300);
   const words = `${message} ${cause ?? ""}`;
   const isNetwork = NETWORK_PATTERN.test(words);
   if (error instanceof TruncatedStreamError || [message, cause].includes("terminated"))
-    return { status: undefined, kind: "cut", said: TRUNCATED_MESSAGE };
+    return { status: undefined, kind: "cut", text: TRUNCATED_MESSAGE };
   if (status !== undefined && status >= 300) {
     const isPassing = isRetryable === true || status >= 500;
-    const asked = url === undefined ? {} : { url: said(url) };
-    return { status, kind: isPassing ? "passing" : "refused", said: said(message), ...asked };
+    const asked = url === undefined ? {} : { url: toText(url) };
+    return { status, kind: isPassing ? "passing" : "refused", text: toText(message), ...asked };
   }
-  if (BAD_RESPONSE_PATTERN.test(name)) return { status: undefined, kind: "broken", said: said(message) };
+  if (BAD_RESPONSE_PATTERN.test(name)) return { status: undefined, kind: "broken", text: toText(message) };
   if (name === STREAM_ERROR_NAME && isRetryable !== true && !isNetwork)
-    return { status: undefined, kind: "refused", said: said(message) };
+    return { status: undefined, kind: "refused", text: toText(message) };
   const isPassing = isNetwork || (isRetryable === true && status === undefined);
-  const plain = NETWORK_MESSAGES.find(([pattern]) => pattern.test(words))?.[1] ?? said(cause ?? message);
+  const plain = NETWORK_MESSAGES.find(([pattern]) => pattern.test(words))?.[1] ?? toText(cause ?? message);
   const kind = BAD_ADDRESS_PATTERN.test(words) ? "nowhere" : isPassing ? "passing" : "broken";
-  return { status: undefined, kind, said: plain };
+  return { status: undefined, kind, text: plain };
 }
 
 interface ErrorFields {

@@ -384,7 +384,7 @@ const MAX_INPUT_BYTES = MIB;
 
 /** Measures one answer. Throws a SkillError, `model-broken`, if it is too large. */
 export function createAnswerLimit(name: string): (part: ModelStreamPart) => void {
-  let said = 0;
+  let count = 0;
   const inputs = new Map<string, number>();
   const refuse = (what: string): never => {
     throw new SkillError("model-broken", {
@@ -394,8 +394,8 @@ export function createAnswerLimit(name: string): (part: ModelStreamPart) => void
   };
   return ({ type, id = "", delta, input }) => {
     const size = measureText(delta);
-    said += size;
-    if (said > MAX_TEXT_BYTES) refuse("4 MiB in one answer");
+    count += size;
+    if (count > MAX_TEXT_BYTES) refuse("4 MiB in one answer");
     if (type === "tool-input-delta") inputs.set(id, (inputs.get(id) ?? 0) + size);
     if (Math.max(inputs.get(id) ?? 0, measureText(input)) > MAX_INPUT_BYTES) refuse("1 MiB in one tool call");
   };

@@ -46,22 +46,22 @@ export interface ModelAlias {
  */
 export async function resolveModel(host: Host, wanted: string | undefined): Promise<ResolvedModel> {
   // `inherit` is left over if no caller passed on its model.
-  const asked = wanted === undefined || wanted === "" || wanted === "inherit" ? DEFAULT_ALIAS : wanted;
+  const requested = wanted === undefined || wanted === "" || wanted === "inherit" ? DEFAULT_ALIAS : wanted;
   const known =
-    listConfiguredModels(host).get(asked) ??
-    findQualifiedModel(host, asked) ??
-    (asked === RUNBOOK_NAME ? createRunbookChoice(asked) : undefined); // Other names may need a request to Ollama.
+    listConfiguredModels(host).get(requested) ??
+    findQualifiedModel(host, requested) ??
+    (requested === RUNBOOK_NAME ? createRunbookChoice(requested) : undefined); // Other names may need a request to Ollama.
   if (known) return { model: await known.open(), alias: known.alias, warnings: [] };
   const all = await listModelChoices(host);
-  const found = all.get(asked) ?? all.get(DEFAULT_ALIAS);
+  const found = all.get(requested) ?? all.get(DEFAULT_ALIAS);
   if (!found) throw new SkillError("model-missing", NO_MODEL_PROBLEM);
   const model = await found.open();
   // Without a language model, the family names have no meaning.
-  const isKnown = all.has(asked) || (model === runbookModel && MODEL_FAMILIES.has(asked));
+  const isKnown = all.has(requested) || (model === runbookModel && MODEL_FAMILIES.has(requested));
   return {
     model,
     alias: found.alias,
-    warnings: isKnown ? [] : [createUnknownAliasNotice(asked, [...all.keys()], model, host)],
+    warnings: isKnown ? [] : [createUnknownAliasNotice(requested, [...all.keys()], model, host)],
   };
 }
 
@@ -152,9 +152,9 @@ function createHostChoice(alias: string, model: Model | AiSdkModel): ModelChoice
 }
 
 function createSettingsChoice(host: Host, alias: string, settings: ModelSettings): ModelChoice {
-  const place: ModelTable = { alias, table: formatModelTable(alias) };
+  const table: ModelTable = { alias, table: formatModelTable(alias) };
   const says = [settings.provider, settings.model].filter((part) => part !== undefined).join("/");
-  return { alias, says, from: "settings", open: () => createConfiguredModel(host, settings, place) };
+  return { alias, says, from: "settings", open: () => createConfiguredModel(host, settings, table) };
 }
 
 /** Creates choices for a provider's short names, with the settings of `base`, which is configured as `table`. */
@@ -191,15 +191,15 @@ function createRunbookChoice(alias: string): ModelChoice {
 }
 
 /** Finds `provider/model`, with the configured settings of that provider. */
-function findQualifiedModel(host: Host, asked: string): ModelChoice | undefined {
-  const [, who = "", model = ""] = /^([a-z-]+)\/(.+)$/s.exec(asked) ?? [];
+function findQualifiedModel(host: Host, requested: string): ModelChoice | undefined {
+  const [, who = "", model = ""] = /^([a-z-]+)\/(.+)$/s.exec(requested) ?? [];
   const provider = MODEL_PROVIDERS.find((name) => name === who);
   if (provider === undefined) return undefined;
   const [table, base] = [...host.settings.models].find(([, one]) => inferProvider(one) === provider) ?? [provider];
   if (!base && provider === "openai-compatible") return undefined;
-  const place: ModelTable = { alias: asked, table: formatModelTable(table) };
-  const open = () => createConfiguredModel(host, { ...base, provider, model }, place);
-  const choice: ModelChoice = { alias: asked, says: asked, from: "built-in", open };
+  const modelTable: ModelTable = { alias: requested, table: formatModelTable(table) };
+  const open = () => createConfiguredModel(host, { ...base, provider, model }, modelTable);
+  const choice: ModelChoice = { alias: requested, says: requested, from: "built-in", open };
   const { key } = MODEL_PROVIDER_TABLE[provider];
   return base || key === undefined ? choice : requireConsent(host, key, choice);
 }
@@ -219,8 +219,8 @@ function requireConsent(host: Host, key: string, choice: ModelChoice): ModelChoi
   };
 }
 
-function createUnknownAliasNotice(asked: string, names: readonly string[], { name }: Model, host: Host): Problem {
-  const shown = sanitizeLine(asked, 100);
+function createUnknownAliasNotice(requested: string, names: readonly string[], { name }: Model, host: Host): Problem {
+  const shown = sanitizeLine(requested, 100);
   return {
     code: "model-unknown",
     message: `Unknown model '${shown}': using ${sanitizeLine(name, 100)}`,
@@ -240,16 +240,16 @@ interface ModelTable {
 }
 
 /** Creates the model that the settings describe. Throws a SkillError if they are incomplete: `model-settings`, `model-key-missing`. */
-async function createConfiguredModel(host: Host, settings: ModelSettings, place: ModelTable): Promise<Model> {
+async function createConfiguredModel(host: Host, settings: ModelSettings, table: ModelTable): Promise<Model> {
   if (isRunbookModel(settings)) return runbookModel;
   const provider =
-    inferProvider(settings) ?? throwSettingsError(host, place, "has no provider", formatProviderLine(settings));
+    inferProvider(settings) ?? throwSettingsError(host, table, "has no provider", formatProviderLine(settings));
   const row = MODEL_PROVIDER_TABLE[provider];
   const model =
-    resolveModelId(settings, provider, place.alias) ??
-    throwSettingsError(host, place, "has no model name", `model = "…"`);
-  const key = resolveModelKey(host, settings, provider, place);
-  const { url, from } = resolveModelAddress(host, settings, provider, place);
+    resolveModelId(settings, provider, table.alias) ??
+    throwSettingsError(host, table, "has no model name", `model = "…"`);
+  const key = resolveModelKey(host, settings, provider, table);
+  const { url, from } = resolveModelAddress(host, settings, provider, table);
   return createSdkModel(await row.create({ model, baseUrl: url, apiKey: key?.value }), {
     name: `${provider}/${model}`,
     seconds: settings.seconds ?? MODEL_DEFAULTS.seconds,
@@ -350,7 +350,7 @@ function resolveModelAddress(
   host: Host,
   { baseUrl, apiKey }: ModelSettings,
   provider: ModelProvider,
-  place: ModelTable,
+  table: ModelTable,
 ): ModelAddress {
   const {
     key,
@@ -364,12 +364,12 @@ function resolveModelAddress(
   const url = (baseUrl ?? (variable ? read(variable) : usual)).trim().replace(/\/+$/, "");
   if (!isUsableAddress(url)) {
     if (variable) throw new SkillError("model-settings", formatAddressProblem(address));
-    return throwSettingsError(host, place, "has no valid base_url", `base_url = "http://127.0.0.1:8000/v1"`);
+    return throwSettingsError(host, table, "has no valid base_url", `base_url = "http://127.0.0.1:8000/v1"`);
   }
   const { pathname } = new URL(url);
   // Other programs that read these variables add the version themselves.
   const lacksVersion = variable ? !VERSION_PATH.test(pathname) : pathname === "/";
-  const from = variable ? address : baseUrl && `base_url of ${place.table} in config.toml`;
+  const from = variable ? address : baseUrl && `base_url of ${table.table} in config.toml`;
   return { url: lacksVersion ? `${url}${path}` : url, ...(from ? { from } : {}) };
 }
 
@@ -399,15 +399,15 @@ function resolveModelKey(
   host: Host,
   { apiKey, baseUrl }: ModelSettings,
   provider: ModelProvider,
-  place: ModelTable,
+  table: ModelTable,
 ): ModelKey | undefined {
   const { key } = MODEL_PROVIDER_TABLE[provider];
   const refuse = (why: string): never => {
     throw new SkillError("model-key-missing", {
-      message: `The model '${sanitizeLine(place.alias, 100)}' (${provider}) has no usable key: ${why}`,
+      message: `The model '${sanitizeLine(table.alias, 100)}' (${provider}) has no usable key: ${why}`,
       fix: [
         `add to ${formatConfigPath(host)}:`,
-        `  ${place.table}`,
+        `  ${table.table}`,
         `  provider = "${provider}"`,
         `  api_key = "${key === undefined || baseUrl === undefined ? "…" : `env:${key}`}"${key === undefined || baseUrl !== undefined ? "" : `   # or set ${key}`}`,
       ].join("\n"),
@@ -419,7 +419,7 @@ function resolveModelKey(
       resolveReference(apiKey, host, (why) => refuse(kind ? why : "api_key is empty")),
       refuse,
     );
-    const own = `api_key of ${place.table}`;
+    const own = `api_key of ${table.table}`;
     return { value, said: kind === "env" ? `${where} of the environment` : kind ? `the file ${where}` : own };
   }
   if (key === undefined) return undefined;

@@ -154,8 +154,8 @@ function removeSkillName(message: string, name: string): string {
   return message.replace(createNamePattern(name), "").trim();
 }
 
-function createUseCall(skill: string, message: string, place: number): ModelReply {
-  return createCallReply("use_skill", { skill, ...(message.trim() === "" ? {} : { message: message.trim() }) }, place);
+function createUseCall(skill: string, message: string, index: number): ModelReply {
+  return createCallReply("use_skill", { skill, ...(message.trim() === "" ? {} : { message: message.trim() }) }, index);
 }
 
 type FollowedSkill = NonNullable<ModelRequest["task"]["skill"]>;
@@ -215,8 +215,8 @@ function getOutput({ output, content }: ToolCallResult): string {
   return output ?? content;
 }
 
-function createCallReply(tool: string, input: unknown, place: number): ModelReply {
-  const calls = [{ id: `${RUNBOOK_NAME}_${place + 1}`, tool, input }];
+function createCallReply(tool: string, input: unknown, index: number): ModelReply {
+  const calls = [{ id: `${RUNBOOK_NAME}_${index + 1}`, tool, input }];
   return { text: "", calls, usage: NO_USAGE, finish: "calls" };
 }
 
@@ -235,7 +235,7 @@ function addRunbookNote(text: string): string {
 /** Returns the commands in instructions, in order, with the arguments filled in. */
 export function findInstructionCommands(
   body: string,
-  given: Omit<ArgumentSubstitutions, "replace" | "addsUnused">,
+  substitutions: Omit<ArgumentSubstitutions, "replace" | "addsUnused">,
 ): string[] {
   const values = createShellValues();
   const commands = findCommandBlocks(body).map(({ start, end }) => ({
@@ -245,7 +245,7 @@ export function findInstructionCommands(
   }));
   let next = 0;
   const filled = substituteArguments(body, {
-    ...given,
+    ...substitutions,
     addsUnused: false,
     // Placeholders come in order. Placeholders outside commands stay as they are.
     replace(value, placeholder) {

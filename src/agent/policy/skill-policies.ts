@@ -184,14 +184,14 @@ export function listAvailableSkills(catalog: Pick<Catalog, "available">, host: H
 }
 
 /** Returns why a skill is unavailable here. A skill that only needs the user's trust or a value is available. */
-export function findUnavailability(skill: Skill, given: HostOptions): Denial | undefined {
-  const host = completeHost(given);
+export function findUnavailability(skill: Skill, hostOptions: HostOptions): Denial | undefined {
+  const host = completeHost(hostOptions);
   return findFirstOf(HIDING_POLICIES, skill, host) ?? applyHostPolicies(skill, host, "load")[0];
 }
 
 /** Returns every reason not to use the skill. */
-export function findDenials(skill: Skill, given: HostOptions, purpose: PolicyPurpose = "load"): Denial[] {
-  const host = completeHost(given);
+export function findDenials(skill: Skill, hostOptions: HostOptions, purpose: PolicyPurpose = "load"): Denial[] {
+  const host = completeHost(hostOptions);
   const builtIn = selectPolicies(POLICIES_BY_PURPOSE.get(purpose) ?? [], skill).flatMap(
     ({ policy: denies }) => denies(skill, host) ?? [],
   );
@@ -244,8 +244,8 @@ const MANIFEST_FREE_POLICIES = new Map<readonly PolicyRow[], readonly PolicyRow[
 
 /** Returns the chat types that a skill allows. An `access` value that cannot be read restricts it as `sensitive` does. */
 function getAllowedChatTypes({ manifest: { access, sensitive, data } }: Parameters<Policy>[0]): string[] | undefined {
-  const said = access.chatTypes ?? [];
-  if (said.length > 0) return said.map((type) => type.toLowerCase());
+  const types = access.chatTypes ?? [];
+  if (types.length > 0) return types.map((type) => type.toLowerCase());
   return sensitive || (data["access"] ?? null) !== null ? ["private"] : undefined;
 }
 

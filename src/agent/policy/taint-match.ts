@@ -41,8 +41,8 @@ export class SubstringIndex {
   /** Excludes the runs that this text contains too. */
   exclude(text: string): void {
     if (this.isEmpty) return;
-    this.#each(text, (place) => {
-      this.#isOut[place] = 1;
+    this.#each(text, (index) => {
+      this.#isOut[index] = 1;
       this.#left--;
       return this.isEmpty;
     });
@@ -62,12 +62,12 @@ export class SubstringIndex {
       if (this.#joined.charCodeAt(end) === 0) barrier = end;
       if (at < 0 || barrier >= at) continue;
       let slot = hash >>> this.#shift;
-      let place = this.#slots[slot] ?? FREE_SLOT;
-      while (place !== FREE_SLOT && !(this.#hashes[place] === hash && this.#isAt(place, this.#joined, at))) {
+      let index = this.#slots[slot] ?? FREE_SLOT;
+      while (index !== FREE_SLOT && !(this.#hashes[index] === hash && this.#isAt(index, this.#joined, at))) {
         slot = (slot + 1) & most;
-        place = this.#slots[slot] ?? FREE_SLOT;
+        index = this.#slots[slot] ?? FREE_SLOT;
       }
-      if (place !== FREE_SLOT) continue;
+      if (index !== FREE_SLOT) continue;
       this.#slots[slot] = at;
       this.#hashes[at] = hash;
       this.#left++;
@@ -75,7 +75,7 @@ export class SubstringIndex {
   }
 
   /** Calls `isEnough` with each run in a text until it returns true. Contract: returns true if it did. */
-  #each(text: string, isEnough: (place: number) => boolean): boolean {
+  #each(text: string, isEnough: (index: number) => boolean): boolean {
     const slots = this.#slots;
     const hashes = this.#hashes;
     const isOut = this.#isOut;
@@ -86,18 +86,18 @@ export class SubstringIndex {
       hash = rollHash(hash, text, end);
       if (end < RUN_LENGTH - 1) continue;
       let slot = hash >>> shift;
-      for (let place = slots[slot] ?? FREE_SLOT; place !== FREE_SLOT; place = slots[slot] ?? FREE_SLOT) {
-        const isSame = hashes[place] === hash && isOut[place] === 0 && this.#isAt(place, text, end - RUN_LENGTH + 1);
-        if (isSame && isEnough(place)) return true;
+      for (let index = slots[slot] ?? FREE_SLOT; index !== FREE_SLOT; index = slots[slot] ?? FREE_SLOT) {
+        const isSame = hashes[index] === hash && isOut[index] === 0 && this.#isAt(index, text, end - RUN_LENGTH + 1);
+        if (isSame && isEnough(index)) return true;
         slot = (slot + 1) & most;
       }
     }
     return false;
   }
 
-  #isAt(place: number, text: string, at: number): boolean {
+  #isAt(position: number, text: string, at: number): boolean {
     for (let index = 0; index < RUN_LENGTH; index++) {
-      if (this.#joined.charCodeAt(place + index) !== text.charCodeAt(at + index)) return false;
+      if (this.#joined.charCodeAt(position + index) !== text.charCodeAt(at + index)) return false;
     }
     return true;
   }
@@ -127,23 +127,23 @@ export function createWordTexts(text: string): WordText[] {
 
 function createWordText(text: string): WordText {
   const { plain, words } = findWords(text);
-  const places = new Map<string, number[]>();
-  for (const [place, { word }] of words.entries()) {
-    const known = places.get(word);
-    if (known) known.push(place);
-    else places.set(word, [place]);
+  const positions = new Map<string, number[]>();
+  for (const [index, { word }] of words.entries()) {
+    const known = positions.get(word);
+    if (known) known.push(index);
+    else positions.set(word, [index]);
   }
   const starts = words.map(({ at }) => at);
   const ends = words.map(({ at, word }) => at + word.length);
   const between = (from = 0, to = plain.length) => plain.slice(from, Math.min(to, from + MAX_MARK_LENGTH));
   return {
-    places,
+    places: positions,
     starts,
     ends,
-    opens: words.map((_, place) => OPENING_BRACKET.test(between(ends[place], starts[place + 1]))),
-    closes: words.map((_, place) =>
+    opens: words.map((_, index) => OPENING_BRACKET.test(between(ends[index], starts[index + 1]))),
+    closes: words.map((_, index) =>
       CLOSING_BRACKET.test(
-        between(Math.max(ends[place - 1] ?? 0, (starts[place] ?? 0) - MAX_MARK_LENGTH), starts[place]),
+        between(Math.max(ends[index - 1] ?? 0, (starts[index] ?? 0) - MAX_MARK_LENGTH), starts[index]),
       ),
     ),
   };
@@ -176,19 +176,19 @@ const MIN_WORDS = 3;
  * complete: a model repairs an address with anything in it. Contract: linear in the number of words that are part of the address.
  */
 export function containsScatteredPiece(
-  { places, starts, ends, opens, closes }: WordText,
+  { places: positions, starts, ends, opens, closes }: WordText,
   piece: ScatteredPiece,
 ): boolean {
   const { letters, count } = piece;
   const { length } = letters;
-  const isThere = (at: number, end: number) => places.has(letters.slice(at, end));
+  const isThere = (at: number, end: number) => positions.has(letters.slice(at, end));
   const parts = Array.from({ length }, (_, index) => index);
   if (!parts.some((at) => isThere(0, at + 1)) || !parts.some((at) => isThere(at, length))) return false;
   const found: { place: number; at: number; end: number }[] = [];
   for (const at of parts) {
     for (const last of parts.slice(at)) {
       const end = last + 1;
-      for (const place of places.get(letters.slice(at, end)) ?? []) found.push({ place, at, end });
+      for (const index of positions.get(letters.slice(at, end)) ?? []) found.push({ place: index, at, end });
       if (found.length > MAX_MATCHES) return true;
     }
   }
@@ -196,13 +196,13 @@ export function containsScatteredPiece(
   found.sort((a, b) => a.place - b.place || b.at - a.at);
   /** By the number of letters found so far: the start of the latest such match, and the index of its last word. */
   const begun: ({ start: number; last: number } | undefined)[] = [];
-  for (const { place, at, end } of found) {
-    const before = at === 0 ? { start: starts[place] ?? 0, last: place } : begun[at];
-    if (!before || (ends[place] ?? 0) - before.start > length + MAX_GAP) continue;
-    const isNext = place - before.last <= 1;
-    if (!isNext && count < MIN_WORDS && !(opens[before.last] && closes[place])) continue;
+  for (const { place: index, at, end } of found) {
+    const before = at === 0 ? { start: starts[index] ?? 0, last: index } : begun[at];
+    if (!before || (ends[index] ?? 0) - before.start > length + MAX_GAP) continue;
+    const isNext = index - before.last <= 1;
+    if (!isNext && count < MIN_WORDS && !(opens[before.last] && closes[index])) continue;
     if (end === length) return true;
-    if (before.start >= (begun[end]?.start ?? 0)) begun[end] = { start: before.start, last: place };
+    if (before.start >= (begun[end]?.start ?? 0)) begun[end] = { start: before.start, last: index };
   }
   return false;
 }

@@ -401,8 +401,8 @@ export function formatResultOrigin({
   input,
   ownSkill: own,
 }: Pick<TaintCheckCall, "tool" | "input" | "ownSkill">): string | undefined {
-  const given = Object(input) as Record<string, unknown>;
-  if (isOwnTool(tool.name)) return ORIGIN_LABELS[tool.name]?.(given, own) || undefined;
+  const values = Object(input) as Record<string, unknown>;
+  if (isOwnTool(tool.name)) return ORIGIN_LABELS[tool.name]?.(values, own) || undefined;
   if (tool.starts === "use") return `answer of skill ${tool.owner?.name}`;
   // The label that the broker uses too.
   if (tool.category === "capabilities") return tool.name.replace(/\.(?=[^.]*$)/, " ");

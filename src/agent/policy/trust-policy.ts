@@ -205,11 +205,11 @@ function createNotTrustedProblem(skill: Skill): Problem {
 
 /** Describes code that differs from the trusted version. */
 export function describeTrustChange(skill: Skill, changes: readonly { path: string; what: string }[]): Problem {
-  const said = changes.slice(0, 10).map(({ path, what }) => `${path} ${what}`);
-  if (changes.length > 10) said.push(`and ${changes.length - 10} more`);
+  const texts = changes.slice(0, 10).map(({ path, what }) => `${path} ${what}`);
+  if (changes.length > 10) texts.push(`and ${changes.length - 10} more`);
   return {
     code: "changed",
-    message: `Skill '${skill.name}' differs from the trusted version: ${said.join(", ")}`,
+    message: `Skill '${skill.name}' differs from the trusted version: ${texts.join(", ")}`,
     fix: "review it, then run",
     commands: [`skillet trust ${quoteIfNeeded(getSkillLocation(skill))}`],
   };

@@ -34,7 +34,7 @@ export interface PromptTemplate<P = unknown> {
   readonly key: string;
   readonly sections: readonly Section<never>[];
   /** Binds the parameters. Throws a PromptValidationError for an override of an unknown section. */
-  bind(...given: BindArguments<P>): Prompt;
+  bind(...args: BindArguments<P>): Prompt;
 }
 
 // biome-ignore lint/complexity/noBannedTypes: matches every object type without a required key

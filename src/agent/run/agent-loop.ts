@@ -259,18 +259,18 @@ async function runAgentLoop(steps: StepRunner, options: AgentLoopOptions): Promi
   const { messages, limits, budget, signal, estimateCost } = options;
   const end: AgentLoopResult = { stop: "max-iterations", text: "", iterations: 0, usage: NO_USAGE, cost: undefined };
   // If the loop ends early, prefer the reply that was being streamed, then the last reply, then the last tool result.
-  const said: ReplyState = { begun: "", last: "", inVain: NO_USAGE };
+  const state: ReplyState = { begun: "", last: "", inVain: NO_USAGE };
   const ended = (stop: StopReason): AgentLoopResult => ({
     ...end,
     stop,
-    text: said.begun.trim() || end.text || said.last,
+    text: state.begun.trim() || end.text || state.last,
   });
   try {
     for (let step = 1; step <= limits.iterations; step++) {
       if (signal.aborted) return ended(getStopReason(signal));
       if (budget.max !== undefined && budget.used >= budget.max) return ended("budget");
-      const reply = await steps.step(`model:${step}`, () => askModel(steps, options, step, said));
-      said.begun = "";
+      const reply = await steps.step(`model:${step}`, () => askModel(steps, options, step, state));
+      state.begun = "";
       const { usage, calls } = reply;
       end.iterations = step;
       end.usage = addUsage(end.usage, usage);
@@ -295,12 +295,12 @@ async function runAgentLoop(steps: StepRunner, options: AgentLoopOptions): Promi
       end.cost = addCosts(end.cost, turn.cost);
       if (turn.completed) return { ...end, ...turn.completed };
       const last = turn.results.at(-1);
-      said.last = last?.output ?? last?.content ?? said.last;
+      state.last = last?.output ?? last?.content ?? state.last;
     }
     return ended(signal.aborted ? getStopReason(signal) : "max-iterations");
   } catch (error) {
-    end.usage = addUsage(end.usage, said.inVain);
-    end.cost = addCosts(end.cost, said.inVain === NO_USAGE ? undefined : estimateCost(said.inVain));
+    end.usage = addUsage(end.usage, state.inVain);
+    end.cost = addCosts(end.cost, state.inVain === NO_USAGE ? undefined : estimateCost(state.inVain));
     if (signal.aborted) return ended(getStopReason(signal));
     if (error instanceof SkillError && error.code === "cost-limit") return { ...ended("budget"), error };
     return { ...ended("error"), error: toModelError(error) };
@@ -324,14 +324,14 @@ async function askModel(
   steps: StepRunner,
   options: AgentLoopOptions,
   step: number,
-  said: ReplyState,
+  state: ReplyState,
 ): Promise<ModelReply> {
   const { model, instructions, messages, task, effort, redactor, signal } = options;
   const stream = redactor.createStream();
   const decoder = new StringDecoder("utf8");
   const say = (bytes: Buffer) => {
     const text = decoder.write(bytes);
-    said.begun += text;
+    state.begun += text;
     if (text !== "") emitRunEvent(steps, options, { type: "text-generated", step, text });
   };
   const whole = createSurrogateJoiner();
@@ -358,7 +358,7 @@ async function askModel(
     const priced = cost === undefined ? {} : { cost };
     emitRunEvent(steps, options, { type: "step-ended", step, ms, usage, ...priced, calls: calls.length });
     // Thrown, so that the step is not recorded as done: a resumed run asks again.
-    if (calls.length === 0 && reply.text.trim() === "") throw createEmptyReplyError(reply, said);
+    if (calls.length === 0 && reply.text.trim() === "") throw createEmptyReplyError(reply, state);
     return { ...redactRecord(redactor, reply), calls: reply.calls.map((call) => redactRecord(redactor, call)) };
   } catch (error) {
     say(stream.end({ isCut: true }));
@@ -395,8 +395,8 @@ const EMPTY_REPLY_REASONS: Partial<Record<ModelReply["finish"], { why: string; f
 };
 
 /** Creates the error for a reply without text and tool calls. */
-function createEmptyReplyError({ finish, usage }: ModelReply, said: ReplyState): SkillError {
-  said.inVain = usage;
+function createEmptyReplyError({ finish, usage }: ModelReply, state: ReplyState): SkillError {
+  state.inVain = usage;
   const { why, fix } = EMPTY_REPLY_REASONS[finish] ?? {
     why: "the reply was empty",
     fix: "try again, or use another model",

@@ -419,7 +419,7 @@ function requestRunApproval(
     signal: options.signal,
     redact: (text) => options.redactor.redact(text),
     onRequested: () => emitRunEvent(steps, options, { type: "approval-requested", ...about, approvalRequest: request }),
-    onAnswered: (given) => emitRunEvent(steps, options, { type: "approval-decided", ...about, ...given }),
+    onAnswered: (approval) => emitRunEvent(steps, options, { type: "approval-decided", ...about, ...approval }),
   });
 }
 

@@ -58,8 +58,8 @@ export interface UsePlan {
  * Runs every check of a use at once. No code of the skill runs and no model is called; capability providers are asked
  * whether they are ready.
  */
-export async function planUse(catalog: Catalog, given: HostOptions, request: UseRequest): Promise<UsePlan> {
-  const { host, problem } = tryCompleteHost(given);
+export async function planUse(catalog: Catalog, hostOptions: HostOptions, request: UseRequest): Promise<UsePlan> {
+  const { host, problem } = tryCompleteHost(hostOptions);
   if (problem) {
     const check = { name: "host", detail: "", refusals: [problem] };
     return { skill: sanitizeLine(String(request.skill), 64), checks: [check], warnings: [] };
@@ -265,9 +265,9 @@ function formatWorkspaceAccess(skill: Skill, host: Host, sandbox: Sandbox | unde
   const mounts = checked ? [{ from: checked.folder, to: WORKSPACE_FOLDER, access: "read" as const }] : [];
   const less = reason && `: ${reason.message}; ${reason.fix}`;
   if (access === "none") return `not visible${less ?? ': workspace = "none" is set for it'}`;
-  const place = sandbox ? mapSandboxPath(sandbox, mounts, WORKSPACE_FOLDER) : WORKSPACE_FOLDER;
+  const path = sandbox ? mapSandboxPath(sandbox, mounts, WORKSPACE_FOLDER) : WORKSPACE_FOLDER;
   const how = access === "read" ? "read-only" : needsWriteApproval ? "writable with your approval" : "writable";
-  return `visible as ${place}, ${how}${less ?? ""}`;
+  return `visible as ${path}, ${how}${less ?? ""}`;
 }
 
 function listOpenEndpoints({ name }: Skill, { settings: { sandbox, skills } }: Host): string[] {
@@ -310,12 +310,12 @@ export async function describeSandbox(host: Host, skill: Skill): Promise<Sandbox
   const env = createCommandEnv(new Map(own.map((name) => [name, ""])), { visiblePaths, workspace });
   const { capabilities } = skill.manifest;
   const packages = listSkillPackages(skill, host);
-  const kept = getPackageFolders(host);
+  const packageFolders = getPackageFolders(host);
   const { findPackageRoot } = await import("../../sandbox/packages/apt-packages.ts"); // Loaded only when a sandbox is described.
   const { libraries, missing } = await findSkillLibraries(host, packages, {
-    ...{ skill, copy: await copySkill(skill), sandbox, places: kept },
+    ...{ skill, copy: await copySkill(skill), sandbox, places: packageFolders },
   });
-  const root = sandbox.by === "bubblewrap" ? findPackageRoot(packages.system, kept) : undefined;
+  const root = sandbox.by === "bubblewrap" ? findPackageRoot(packages.system, packageFolders) : undefined;
   const limits = getCommandLimits(host);
   const folder = workspace === undefined ? SANDBOX_SKILL_FOLDER : WORKSPACE_FOLDER;
   const command = {

@@ -209,7 +209,7 @@ export function shortenInput(input: unknown, redactor: Redactor, depth = 0): unk
     ...entries
       .slice(0, MAX_SHOWN_ITEMS)
       .map(([key, value]) => [shortenInput(key, redactor), shortenInput(value, redactor, depth + 1)]),
-    ...formatOmitted(entries).map((said) => ["…", said]),
+    ...formatOmitted(entries).map((text) => ["…", text]),
   ]);
 }
 

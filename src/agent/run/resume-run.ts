@@ -35,12 +35,13 @@ export interface ResumeOptions {
  */
 export function resumeRun(
   catalog: Catalog,
-  given: HostOptions,
+  hostOptions: HostOptions,
   id: string,
   options: ResumeOptions = {},
 ): Run<RunEvent, RunResult> {
-  return resumeWith<UseRequest>({ ...options, kind: "use", given, id }, ({ request, messages: _, ...taken }) =>
-    runRecordedUse({ catalog, request: readFormerRequest(request), ...taken }),
+  return resumeWith<UseRequest>(
+    { ...options, kind: "use", given: hostOptions, id },
+    ({ request, messages: _, ...taken }) => runRecordedUse({ catalog, request: readFormerRequest(request), ...taken }),
   );
 }
 
@@ -120,18 +121,18 @@ interface ResumeRequest extends ResumeOptions {
 
 /** Loads a recorded run and passes it to `work`, which continues it. */
 export function resumeWith<Request extends object>(
-  { kind, given, id, model, signal: outer }: ResumeRequest,
+  { kind, given: hostOptions, id, model, signal: outer }: ResumeRequest,
   work: (taken: ResumedRun<Request>) => Promise<RunResult>,
 ): Run<RunEvent, RunResult> {
   return startRun<RunEvent, RunResult>(async (pass, signal) => {
-    const { host: complete, problem } = tryCompleteHost(given);
+    const { host: complete, problem } = tryCompleteHost(hostOptions);
     if (problem) return refuseResume(complete, id, problem);
     const taken = await loadRecordedRun(complete, id, kind);
     if ("refused" in taken) return taken.refused;
     const { journal, host, asked } = taken;
     const request = { ...(asked.request as Request), ...(model === undefined ? {} : { model }) };
     const messages = readFormerMessages(asked.messages ?? []);
-    return work({ request: request, messages, host, id: journal.id, journal, pass, signal });
+    return work({ request, messages, host, id: journal.id, journal, pass, signal });
   }, outer);
 }
 

@@ -101,11 +101,11 @@ interface ScriptContext {
 
 /** Runs a script of a skill in its own sandbox. Await it for the result, iterate it for the output as it arrives. */
 export function runScript(
-  given: HostOptions,
+  hostOptions: HostOptions,
   request: ScriptRequest,
   context?: ScriptContext,
 ): Run<ScriptEvent, ScriptResult> {
-  const { host, problem } = tryCompleteHost(given);
+  const { host, problem } = tryCompleteHost(hostOptions);
   const { skill, script } = request;
   const nothing = { ...SCRIPT_NOT_RUN, skill: skill.name, script, limits: getCommandLimits(host) };
   return startRun<ScriptEvent, ScriptResult>(async (emit, signal) => {
@@ -116,7 +116,7 @@ export function runScript(
     try {
       const checked = await checkScript(host, request, own);
       if ("refusals" in checked) return { ...nothing, refusals: checked.refusals.map(createProblemRedactor(redactor)) };
-      const job = { ...request, ...checked, secrets, redactor, around: context };
+      const job = { ...request, ...checked, secrets, redactor, scriptContext: context };
       return { ...nothing, ...(await executeScript(host, job, emit, signal)) };
     } catch (error) {
       if (signal.aborted) return { ...nothing, ending: "abort" };
@@ -153,13 +153,14 @@ async function checkScript(
 async function executeScript(
   host: Host,
   request: Omit<ScriptRequest, "script"> &
-    CheckedScript & { secrets: Secrets; redactor: Redactor; around: ScriptContext | undefined },
+    CheckedScript & { secrets: Secrets; redactor: Redactor; scriptContext: ScriptContext | undefined },
   emit: (event: ScriptEvent) => void,
   signal: AbortSignal,
 ): Promise<Partial<ScriptResult>> {
   const { skill, script, secrets, redactor, args = [] } = request;
   const onProgress = (text: string) => emit({ type: "packages-built", text });
-  const { broker, waited, review } = request.around ?? (await createScriptContext(host, skill, redactor, signal));
+  const { broker, waited, review } =
+    request.scriptContext ?? (await createScriptContext(host, skill, redactor, signal));
   const context = { broker, waited, review };
   const {
     sandbox,
@@ -171,9 +172,9 @@ async function executeScript(
     .run(argv, {
       ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
       onText: (stream, text) => emit({ type: "script-printed", stream, text }),
-      callId: request.around?.callId,
+      callId: request.scriptContext?.callId,
     })
-    .finally(async () => (request.around ? undefined : await broker?.close()));
+    .finally(async () => (request.scriptContext ? undefined : await broker?.close()));
   const isWhole = outcome.ending === "exit";
   const { suggestMissingPackage } = await import("../workspace/package-hints.ts");
   const missing = isWhole ? await suggestMissingPackage(outcome, skill, host, sandbox.sandbox) : undefined;
@@ -378,23 +379,23 @@ interface PreparedScript {
 }
 
 /** Prepares everything that a script needs. Throws a SkillError if a part is unavailable. */
-export async function prepareScript(host: Host, given: PrepareScriptOptions): Promise<PreparedScript> {
-  const { skill, script, copy } = given;
-  const enclosure = await openRunSandbox(host, { ...given, kind: "script" });
-  const { sandbox, root, mounts } = enclosure;
+export async function prepareScript(host: Host, options: PrepareScriptOptions): Promise<PreparedScript> {
+  const { skill, script, copy } = options;
+  const runSandbox = await openRunSandbox(host, { ...options, kind: "script" });
+  const { sandbox, root, mounts } = runSandbox;
   const path = mapSandboxPath(sandbox, mounts, `${SANDBOX_SKILL_FOLDER}/${script.path}`);
   const bytes = copy.files.get(script.path)?.bytes ?? new Uint8Array();
   const declaring = mayDeclarePackages(copy)
     ? await (await import("../workspace/skill-libraries.ts")).findDeclaringCommand(path, host, { skill, script, copy })
     : undefined;
   const argv = declaring ?? (await resolveScriptCommand(path, bytes, { skill, host, script, sandbox, root }));
-  const outside = warnHiddenArguments(given.args, host, { ...enclosure, skill });
-  const { notices, problems } = enclosure;
+  const outside = warnHiddenArguments(options.args, host, { ...runSandbox, skill });
+  const { notices, problems } = runSandbox;
   // The reason for a missing workspace is shown only if the script needs it. It then replaces the warnings for single paths.
-  const unseen = notices.length > 0 && (outside.length > 0 || given.writes) ? notices : outside;
+  const unseen = notices.length > 0 && (outside.length > 0 || options.writes) ? notices : outside;
   return {
-    sandbox: enclosure,
-    argv: [...argv, ...translateArguments(given.args, host, enclosure)] as [string, ...string[]],
+    sandbox: runSandbox,
+    argv: [...argv, ...translateArguments(options.args, host, runSandbox)] as [string, ...string[]],
     warnings: [...unseen, ...problems],
   };
 }

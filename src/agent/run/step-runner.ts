@@ -159,9 +159,9 @@ class JournalStepRunner {
     if (!this.#halt) return undefined;
     const { run, skill, emit, redactor } = this.#driven;
     const ms = Math.round(performance.now() - this.#start + (this.#journal?.elapsedMs ?? 0));
-    const came = { run, skill, isError: true, iterations: this.#iterations, ms, usage: this.#usage };
-    const result: RunResult = { ...came, ...createHaltResult(this.#halt), refusals: [], warnings: [] };
-    emit({ type: "run-ended", at: new Date().toISOString(), ...came, stop: result.stop });
+    const outcome = { run, skill, isError: true, iterations: this.#iterations, ms, usage: this.#usage };
+    const result: RunResult = { ...outcome, ...createHaltResult(this.#halt), refusals: [], warnings: [] };
+    emit({ type: "run-ended", at: new Date().toISOString(), ...outcome, stop: result.stop });
     return redactRunResult(redactor, result);
   }
 
@@ -199,10 +199,10 @@ class JournalStepRunner {
     return known;
   }
 
-  async #approval(name: string, asked: RequestApprovalOptions): Promise<AnsweredApproval> {
+  async #approval(name: string, request: RequestApprovalOptions): Promise<AnsweredApproval> {
     this.#check();
     // As it is recorded: a resumed run compares them.
-    const ask = { ...asked, request: redactRecord(this.#driven.redactor, asked.request) };
+    const ask = { ...request, request: redactRecord(this.#driven.redactor, request.request) };
     const journal = await this.#begin();
     const known = journal?.getAnswer(name);
     // An approval covers only the request that was shown. A call that is already done needs none.

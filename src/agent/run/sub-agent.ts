@@ -402,11 +402,11 @@ function warnUnsupported({ skill: { name, manifest }, model }: PreparedUse): Pro
 /** Creates the built-in tools that can work in this run. */
 export async function createWorkspaceTools(
   sandbox: RunSandbox,
-  given: Omit<SandboxToolContext, "sandbox">,
+  useContext: Omit<SandboxToolContext, "sandbox">,
 ): Promise<Tool[]> {
-  const context: SandboxToolContext = { ...given, sandbox };
+  const context: SandboxToolContext = { ...useContext, sandbox };
   const { access, visiblePaths, network } = sandbox;
-  const { skill } = given;
+  const { skill } = useContext;
   const hasFiles = visiblePaths.workspace !== undefined || visiblePaths.skill !== undefined;
   return [
     createBashTool(context),

@@ -53,12 +53,12 @@ export function createToolPolicies(
   { name, manifest: { tools } }: Skill,
   { names, own }: AvailableTools,
 ): ToolPolicy[] {
-  const said = expandToolNames(tools.preapproved, names);
+  const texts = expandToolNames(tools.preapproved, names);
   const gate: ToolPolicy = {
     skill: name,
     allowed: expandToolNames(tools.allowed, names),
-    preapproved: said,
-    declared: said,
+    preapproved: texts,
+    declared: texts,
     disallowed: expandToolNames(tools.disallowed, names, "all"),
   };
   const withOwn = (list: readonly string[]) => (list.length === 0 ? list : [...list, ...own]);
@@ -225,9 +225,9 @@ export async function requestApproval(
   if (await approvals?.isAlwaysApproved(request)) return { isApproved: true, scope: "always" };
   if (!approve) return undefined;
   onRequested();
-  const word = await raceWithAbort(callApprove(approve, request, signal), signal);
-  if (word === undefined) return undefined;
-  const approval = limitApprovalToOnce(request, parseApproval(word, createLineRedactor(hide)));
+  const answer = await raceWithAbort(callApprove(approve, request, signal), signal);
+  if (answer === undefined) return undefined;
+  const approval = limitApprovalToOnce(request, parseApproval(answer, createLineRedactor(hide)));
   const kept = await storeApproval(approvals, request, approval);
   onAnswered(kept);
   return kept;
@@ -342,9 +342,9 @@ export async function warnClosedNetwork(skill: Skill): Promise<Problem[]> {
   const code = [...scripts, ...findInstructionCommands(await skill.body(), {})];
   const isNamed = [...tools.allowed, ...tools.preapproved].some(isWebFetch);
   if (!isNamed && !code.some((text) => NETWORK_CALLS.test(text))) return [];
-  const said = [compatibility, ...code].join("\n");
+  const message = [compatibility, ...code].join("\n");
   const hosts = new Set(
-    Array.from(said.matchAll(HOST_NAMES), ([, address, api]) => (address ?? api ?? "").toLowerCase()),
+    Array.from(message.matchAll(HOST_NAMES), ([, address, api]) => (address ?? api ?? "").toLowerCase()),
   );
   const wanted = [...hosts].slice(0, MAX_SUGGESTED_HOSTS).map((host) => `${host}:443`);
   return [

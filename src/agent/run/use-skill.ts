@@ -45,8 +45,8 @@ export interface UseRequest {
 }
 
 /** Uses a skill: a sub-agent follows it, and only its answer comes back. Await it for the result, iterate it for the events. */
-export function useSkill(catalog: Catalog, given: HostOptions, request: UseRequest): Run<RunEvent, RunResult> {
-  const { host, problem } = tryCompleteHost(given);
+export function useSkill(catalog: Catalog, hostOptions: HostOptions, request: UseRequest): Run<RunEvent, RunResult> {
+  const { host, problem } = tryCompleteHost(hostOptions);
   return startRun<RunEvent, RunResult>(async (pass, signal) => {
     const id = createRunId();
     const refuse = (why: Problem) => {
@@ -121,8 +121,8 @@ export interface UseContext {
 }
 
 /** Runs a use with a step runner. Contract: resolves. */
-export async function runUse(given: UseContext): Promise<RunResult> {
-  const use = { ...given, id: given.id ?? createRunId(), start: given.start ?? performance.now() };
+export async function runUse(context: UseContext): Promise<RunResult> {
+  const use = { ...context, id: context.id ?? createRunId(), start: context.start ?? performance.now() };
   const { host, request, signal } = use;
   const done = use.steps.findStep<RunResult>("end") ?? use.steps.findStep<RunResult>("refused");
   if (done) return reuseResult(use, done.value);
@@ -298,10 +298,10 @@ export function describeUnknownSkill(name: string, catalog: Catalog, host: Host)
 function describeBrokenSkill(name: string, catalog: Catalog): Problem | undefined {
   const broken = findBrokenSkill(catalog, name);
   if (!broken) return undefined;
-  const place = broken.line === undefined ? "" : ` (line ${broken.line})`;
+  const suffix = broken.line === undefined ? "" : ` (line ${broken.line})`;
   return {
     code: "not-found",
-    message: `Skill '${sanitizeLine(name, 64)}' exists but cannot be loaded: its file ${sanitizeLine(broken.message, 300)}${place}`,
+    message: `Skill '${sanitizeLine(name, 64)}' exists but cannot be loaded: its file ${sanitizeLine(broken.message, 300)}${suffix}`,
     fix: broken.fix,
   };
 }
@@ -365,8 +365,8 @@ export interface RunContext {
 export const ROOT_CONTEXT: RunContext = { depth: 0, skills: [], toolPolicies: [] };
 
 /** Returns the context of a use that a tool of a conversation starts. */
-export function createRunContext({ parent, budget, requestedModel: asked, taint }: ParentRun): RunContext {
-  return { ...ROOT_CONTEXT, parent, budget, taint, ...omitUndefined({ requestedModel: asked, parentModel: asked }) };
+export function createRunContext({ parent, budget, requestedModel, taint }: ParentRun): RunContext {
+  return { ...ROOT_CONTEXT, parent, budget, taint, ...omitUndefined({ requestedModel, parentModel: requestedModel }) };
 }
 
 interface ChildRun {
@@ -394,9 +394,9 @@ export function createChildContext(chain: RunContext, to: ChildRun): RunContext 
 
 /** Returns why a skill may not be used inside these runs: it is already one of them, or the nesting is too deep. */
 function findNestingDenials(chain: RunContext, skill: Skill, { settings: { limits } }: Host): Problem[] {
-  const place = getSkillLocation(skill);
+  const path = getSkillLocation(skill);
   const names = [...chain.skills.map(({ name }) => name), skill.name].join(" → ");
-  if (chain.skills.some((above) => above.name === skill.name && above.place === place)) {
+  if (chain.skills.some((above) => above.name === skill.name && above.place === path)) {
     return [
       {
         code: "cycle",
@@ -421,10 +421,10 @@ function findNestingDenials(chain: RunContext, skill: Skill, { settings: { limit
  */
 export async function findModelProblem(
   catalog: Catalog,
-  given: HostOptions,
+  hostOptions: HostOptions,
   request: UseRequest,
 ): Promise<Problem | undefined> {
-  const { host, problem } = tryCompleteHost(given);
+  const { host, problem } = tryCompleteHost(hostOptions);
   const skill = catalog.find(String(request.skill));
   if (problem || !skill) return undefined;
   const resolved = await resolveUseModel(skill, { host, request, chain: ROOT_CONTEXT }).catch(() => undefined);

@@ -313,12 +313,12 @@ function dropOldTurns(messages: Message[]): void {
 /** Resumes a chat turn that has no answer yet, with the skills that were loaded. Contract: as `resumeRun`. */
 export function resumeChat(
   catalog: Catalog,
-  given: HostOptions,
+  hostOptions: HostOptions,
   id: string,
   options: ResumeOptions = {},
 ): Run<RunEvent, RunResult> {
   return resumeWith<RecordedTurnRequest>(
-    { ...options, kind: "chat", given, id },
+    { ...options, kind: "chat", given: hostOptions, id },
     async ({ request: begun, ...taken }) => {
       const { active = [], brought = [], ...asked } = begun;
       const session = openSession(catalog, taken.host, { active });

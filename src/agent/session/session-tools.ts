@@ -213,8 +213,8 @@ export interface OwnTools {
 export function joinToolsBySkill(toolsets: readonly Tool[], own: readonly OwnTools[]): readonly Tool[] {
   const skills = new Set<string | undefined>(own.map(({ skill }) => skill));
   const grouped = own.flatMap(({ skill, tools }) => {
-    const brought = toolsets.filter(({ owner }) => owner?.name === skill);
-    return [...brought, ...tools.filter(({ name }) => !brought.some((tool) => tool.name === name))];
+    const contributed = toolsets.filter(({ owner }) => owner?.name === skill);
+    return [...contributed, ...tools.filter(({ name }) => !contributed.some((tool) => tool.name === name))];
   });
   return [...toolsets.filter(({ owner }) => !skills.has(owner?.name)), ...grouped];
 }
@@ -279,9 +279,9 @@ function findScriptChange(
 
 function createOwnRunTool(skill: Skill, state: SessionState): Tool {
   const { inputSchema } = skill.manifest;
-  const use = (given: Omit<UseRequest, "skill">, options: CallOptions): Promise<ToolResult> =>
+  const use = (request: Omit<UseRequest, "skill">, options: CallOptions): Promise<ToolResult> =>
     state.use(
-      { skill: getCopyName(skill, state), by: "model", ...given, ...omitUndefined({ signal: options.signal }) },
+      { skill: getCopyName(skill, state), by: "model", ...request, ...omitUndefined({ signal: options.signal }) },
       undefined,
       options,
     );
@@ -296,7 +296,7 @@ function createOwnRunTool(skill: Skill, state: SessionState): Tool {
         ...(inputSchema ? { input: { type: "object", description: "its input", isRequired: true } as const } : {}),
       },
     },
-    (given, options) => use(omitUndefined(given), options),
+    (request, options) => use(omitUndefined(request), options),
   );
   return {
     ...tool,
@@ -349,7 +349,7 @@ async function checkSkillForModel(
 ): Promise<ToolResult> {
   const { skill, path, content, profile } = request;
   const skillsFolders = catalog.sources.flatMap((source) => source.path ?? []);
-  if ([skill, path, content].filter((given) => given !== undefined).length !== 1)
+  if ([skill, path, content].filter((value) => value !== undefined).length !== 1)
     return createCheckRefusal("input-invalid", 'Invalid input: pass exactly one of "skill", "path" and "content".');
   if (content !== undefined) return createCheckReport([checkText(content, { profile })], kind, profile);
   if (path !== undefined) {

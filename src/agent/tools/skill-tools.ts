@@ -245,9 +245,9 @@ export interface ContributedTools {
 /** Opens the contributed tools of a run. Loads and starts only what is needed. */
 export async function openContributedTools(use: StartedUse, prepared: PreparedUse): Promise<ContributedTools> {
   const [toolsets, servers] = await Promise.all([openOwnToolsets(use, prepared), listServerTools(use, prepared)]);
-  const given = (use.host.tools ?? []).map(({ name }) => name);
-  const own = toolsets.tools.filter(({ name }) => !given.includes(name));
-  const names = [...given, ...own.map(({ name }) => name)];
+  const hostNames = (use.host.tools ?? []).map(({ name }) => name);
+  const own = toolsets.tools.filter(({ name }) => !hostNames.includes(name));
+  const names = [...hostNames, ...own.map(({ name }) => name)];
   const lost = [
     ...toolsets.tools.filter((tool) => !own.includes(tool)),
     ...servers.tools.filter(({ name }) => names.includes(name)),
@@ -358,16 +358,16 @@ function createOperationTool(broker: Broker, capability: string, operation: Capa
     category: "capabilities",
     inputSchema: input,
     ...(mutating ? {} : { isReadOnly: true }),
-    execute: (given, options) =>
+    execute: (value, options) =>
       catchToolErrors(async (): Promise<ToolResult> => {
         const answer = await broker
           .forCall(readCallId(options))
-          .invoke({ capability, operation: name, input: given ?? {} });
+          .invoke({ capability, operation: name, input: value ?? {} });
         if (!answer.ok) {
           const { code, message } = answer.error;
           const fix = formatFix(answer.error);
-          const said = [`${code}: ${message}`, ...(fix === "" ? [] : [`next: ${fix}`])].join("\n");
-          return { ...frameOutput({ tool, label: "untrusted" }, said), isError: true, code };
+          const text = [`${code}: ${message}`, ...(fix === "" ? [] : [`next: ${fix}`])].join("\n");
+          return { ...frameOutput({ tool, label: "untrusted" }, text), isError: true, code };
         }
         const { output, approval } = answer.result;
         const text = JSON.stringify(output, null, 2);
@@ -392,33 +392,33 @@ interface RunBrokerOptions {
 }
 
 /** Creates the broker between a run and the capabilities of its skill. Returns undefined if the skill declares none. */
-export async function createRunBroker(given: RunBrokerOptions): Promise<Broker | undefined> {
-  const { skill, host, steps, redactor, signal, taint } = given;
+export async function createRunBroker(options: RunBrokerOptions): Promise<Broker | undefined> {
+  const { skill, host, steps, redactor, signal, taint } = options;
   const { capabilities, caller } = host;
   if (!capabilities || skill.manifest.capabilities.length === 0) return undefined;
   const { createBroker } = await import("../../capabilities/capability-broker.ts"); // Loaded only when a skill has capabilities.
-  const whose = { run: given.id, skill: skill.name };
+  const whose = { run: options.id, skill: skill.name };
   const hide = (text: string) => redactor.redact(text);
   const ask = async (name: string, request: ApprovalRequest, asking: AbortSignal, callId: string) => {
     const about = { step: Number.parseInt(callId, 10) || 0, tool: request.tool };
     const { approval } = await steps.requestApproval(name, {
       ...{ request, signal: asking, redact: hide },
       onRequested: () => emitRunEvent(steps, whose, { type: "approval-requested", ...about, approvalRequest: request }),
-      onAnswered: (word) => emitRunEvent(steps, whose, { type: "approval-decided", ...about, ...word }),
+      onAnswered: (answer) => emitRunEvent(steps, whose, { type: "approval-decided", ...about, ...answer }),
     });
     return approval;
   };
   return createBroker(capabilities, {
     ...{
-      run: given.id,
+      run: options.id,
       skill,
       path: getSkillLocation(skill),
       caller,
       signal,
       redact: hide,
-      getDeadline: given.getDeadline,
+      getDeadline: options.getDeadline,
     },
-    findRevocation: given.findRevocation ?? (() => enabledPolicy(skill, host)),
+    findRevocation: options.findRevocation ?? (() => enabledPolicy(skill, host)),
     step: (name, work) => steps.step(name, work),
     findStep: (name) => steps.findStep(name),
     underLease: (work) => steps.underLease(work),

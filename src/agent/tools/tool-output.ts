@@ -22,8 +22,8 @@ export function wrapHostTool(tool: Tool, max: number, redactor: Redactor): Tool 
         const own = structuredClone(input); // A tool may modify its input.
         const problem = await findSchemaProblem(inputSchema, own, "lenient");
         if (problem !== undefined) return { text: problem, isError: true, code: "input-invalid" };
-        const given = await callHostTool(tool, own, options);
-        const { text, ...rest } = readHostResult(given, name);
+        const value = await callHostTool(tool, own, options);
+        const { text, ...rest } = readHostResult(value, name);
         // Redacted before it is cut: half a secret would not be recognized.
         return { ...rest, ...frameOutput({ tool: name }, shortenMiddle(redactor.redact(text), max)) };
       }),
@@ -40,9 +40,9 @@ async function callHostTool(tool: Tool, input: unknown, options: CallOptions | u
 }
 
 /** Reads the result of a host tool, which may be plain text. Its other texts are redacted by the caller. */
-function readHostResult(given: unknown, name: string): ToolResult {
-  if (typeof given === "string") return { text: given, isError: false };
-  const { text, isError, code, title, data } = (given ?? {}) as Partial<ToolResult>;
+function readHostResult(value: unknown, name: string): ToolResult {
+  if (typeof value === "string") return { text: value, isError: false };
+  const { text, isError, code, title, data } = (value ?? {}) as Partial<ToolResult>;
   if (typeof text === "string") {
     return {
       text,
@@ -52,8 +52,8 @@ function readHostResult(given: unknown, name: string): ToolResult {
       ...(isJsonObject(data) ? { data } : {}),
     };
   }
-  const said = `Tool '${sanitizeLine(name, 64)}' returned no text: it must return a string or { text, isError }`;
-  return { text: said, isError: true, code: "failed" };
+  const message = `Tool '${sanitizeLine(name, 64)}' returned no text: it must return a string or { text, isError }`;
+  return { text: message, isError: true, code: "failed" };
 }
 
 /** Frames untrusted output for a model: a line about it, and tags that it can neither close nor forge. */
@@ -100,15 +100,15 @@ export function createProgramResult(
   { subject, details, problems, max, attributes }: ProgramResultParts,
 ): { text: string; output: string; data: CommandData } {
   const streams = shortenStreams(ended, max);
-  const { said } = describeEnding(ended);
+  const { said: message } = describeEnding(ended);
   const text = [
-    formatOutcomeLine(`${subject}: ${said}`, details, streams),
+    formatOutcomeLine(`${subject}: ${message}`, details, streams),
     ...problems,
     ...formatPrinted(streams, attributes),
   ].join("\n");
   const printed = [streams.stdout, streams.stderr].filter((stream) => stream !== "");
   const output = printed.map((stream) => stream.replace(/\n$/, "")).join("\n");
-  return { text, output, data: { ending: said, ...streams } };
+  return { text, output, data: { ending: message, ...streams } };
 }
 
 /** Shortens both streams to at most `max` characters together. */
@@ -147,8 +147,8 @@ function formatOutcomeLine(what: string, details: readonly string[], { stdout, s
 
 export function formatProblemLines(notices: readonly Problem[], redactor?: Redactor): string[] {
   return notices.map((problem) => {
-    const said = formatProblem(problem);
-    return `[${sanitizeLine(redactor?.redact(said) ?? said)}]`;
+    const text = formatProblem(problem);
+    return `[${sanitizeLine(redactor?.redact(text) ?? text)}]`;
   });
 }
 

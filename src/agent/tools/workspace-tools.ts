@@ -138,13 +138,13 @@ export async function createSkillScriptTool(
   { host, sandbox, broker, waited = () => 0 }: SandboxToolContext,
   skill: Skill,
 ): Promise<Tool> {
-  const said = (await listSkillScripts(skill))
+  const texts = (await listSkillScripts(skill))
     .slice(0, 20)
     .map(({ path, description }) => sanitizeLine(description === undefined ? path : `${path}: ${description}`, 200));
   return createTool(
     {
       name: "run_skill_script",
-      description: `Runs a script of the skill in its own sandbox and returns its output. ${describeScriptView(host, skill)} Scripts: ${said.join("; ")}.`,
+      description: `Runs a script of the skill in its own sandbox and returns its output. ${describeScriptView(host, skill)} Scripts: ${texts.join("; ")}.`,
       category: "skills",
       parameters: {
         script: { type: "string", description: "the script's path or name", isRequired: true },
@@ -210,7 +210,7 @@ const MAX_ARGUMENT_LENGTH = 4096;
 /** Returns the folders that the tools may read or write. */
 function listRoots({ sandbox: { visiblePaths, access } }: SandboxToolContext, writes: boolean): string[] {
   if (writes) return access === "read-write" && visiblePaths.workspace !== undefined ? [visiblePaths.workspace] : [];
-  return [visiblePaths.workspace, visiblePaths.skill].filter((place) => place !== undefined);
+  return [visiblePaths.workspace, visiblePaths.skill].filter((path) => path !== undefined);
 }
 
 function resolveToolPath({ sandbox: { folder } }: SandboxToolContext, path: string, roots: readonly string[]): string {

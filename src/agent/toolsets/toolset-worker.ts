@@ -55,7 +55,7 @@ function capturePrinted(chunk: Uint8Array | string, encoding?: unknown, done?: u
   const text = typeof chunk === "string" ? chunk : Buffer.from(chunk).toString();
   printedLength += text.length + 1;
   if (printedLength <= MAX_PRINTED_LENGTH) postToHost({ type: "printed", text });
-  const written = [encoding, done].find((given) => typeof given === "function");
+  const written = [encoding, done].find((value) => typeof value === "function");
   if (typeof written === "function") queueMicrotask(() => written());
   return true;
 }
@@ -106,9 +106,9 @@ function takeProgram(program: number): PromiseWithResolvers<ToolOutcome> | undef
 }
 
 function createThreadCallOptions(id: number, { hasSandbox, ...call }: ThreadCall, signal: AbortSignal) {
-  let said = 0;
+  let count = 0;
   const onProgress = (text: string) => {
-    if (++said <= MAX_PROGRESS_MESSAGES)
+    if (++count <= MAX_PROGRESS_MESSAGES)
       postToHost({ type: "progress", id, text: String(text).slice(0, MAX_LINE_TEXT) });
   };
   return { ...call, signal, onProgress, ...(hasSandbox ? { sandbox: createRemoteSandbox(id) } : {}) };
@@ -135,14 +135,14 @@ function createRemoteSandbox(id: number): ToolSandbox {
 }
 
 async function callThreadTool(name: string, input: unknown, options: object): Promise<ToolResult> {
-  let given: unknown;
+  let value: unknown;
   try {
-    given = await toolsByName.get(name)?.execute(input, options);
+    value = await toolsByName.get(name)?.execute(input, options);
   } catch (error) {
     return { text: `It failed: ${shortenPaths(getErrorMessage(error))}`, isError: true, code: "failed" };
   }
-  if (typeof given === "string") return { text: boundResult(given), isError: false };
-  const { text, isError, code, title, data } = Object(given) as Partial<ToolResult>;
+  if (typeof value === "string") return { text: boundResult(value), isError: false };
+  const { text, isError, code, title, data } = Object(value) as Partial<ToolResult>;
   if (typeof text !== "string") {
     return { text: `Tool '${name}' returned no text: create it with Tool.define`, isError: true, code: "failed" };
   }
@@ -194,12 +194,12 @@ function toImportError(file: string, error: unknown): SkillError {
   if (error instanceof SkillError) {
     return new SkillError("toolset-broken", { ...error.problem, message: `${file}: ${error.message}` });
   }
-  const said = truncateLine(shortenPaths(getErrorMessage(error)), 400);
+  const text = truncateLine(shortenPaths(getErrorMessage(error)), 400);
   const stack = error instanceof Error ? shortenPaths(error.stack ?? "") : "";
-  const place = /^(?: +at .*?\(?)?([^\s()]+\.[mc]?[jt]s:\d+(?::\d+)?)\)?$/m.exec(stack)?.[1];
-  const isOwn = place !== undefined && !/^(?:node|file):|^\//.test(place);
+  const path = /^(?: +at .*?\(?)?([^\s()]+\.[mc]?[jt]s:\d+(?::\d+)?)\)?$/m.exec(stack)?.[1];
+  const isOwn = path !== undefined && !/^(?:node|file):|^\//.test(path);
   return new SkillError("toolset-broken", {
-    message: `${isOwn ? place : file} cannot be imported: ${said}`,
+    message: `${isOwn ? path : file} cannot be imported: ${text}`,
     fix: "fix the error, and check with",
     commands: ["skillet tools"],
   });
@@ -208,7 +208,7 @@ function toImportError(file: string, error: unknown): SkillError {
 /** Makes paths relative to the skill's folder. */
 function shortenPaths(text: string): string {
   return [`${pathToFileURL(threadStart.root).href}/`, `${threadStart.root}/`].reduce(
-    (said, path) => said.replaceAll(path, ""),
+    (text, path) => text.replaceAll(path, ""),
     text,
   );
 }
@@ -223,9 +223,9 @@ const MAX_TOOLSET_TOOLS = 64;
 const MAX_SCHEMA_LENGTH = 64 * 1024;
 
 /** Reads the tools of an export. Throws a SkillError that describes the problem. */
-async function readExportedTools(module: object, at: ToolsetExport, given: ToolsetContext): Promise<Tool[]> {
+async function readExportedTools(module: object, at: ToolsetExport, context: ToolsetContext): Promise<Tool[]> {
   const exported = findExport(module, at);
-  const list = await listExportedItems(exported, at, given);
+  const list = await listExportedItems(exported, at, context);
   if (list.length > MAX_TOOLSET_TOOLS) {
     throw createToolsetError(
       at,
@@ -263,11 +263,11 @@ function findExport(module: object, at: ToolsetExport): unknown {
 async function listExportedItems(
   exported: unknown,
   at: ToolsetExport,
-  given: ToolsetContext,
+  context: ToolsetContext,
 ): Promise<readonly unknown[]> {
   if (Array.isArray(exported)) return exported;
   if (typeof exported === "function" && exported.prototype !== undefined) {
-    const toolset: unknown = new (exported as new (given: ToolsetContext) => unknown)(given);
+    const toolset: unknown = new (exported as new (useContext: ToolsetContext) => unknown)(context);
     const own = Object(toolset) as { tools?: unknown; [Symbol.iterator]?: unknown };
     const tools = Array.isArray(toolset) ? toolset : await (typeof own.tools === "function" ? own.tools() : own.tools);
     if (Array.isArray(tools)) return tools;
@@ -345,8 +345,8 @@ function protectDescriptors(print: (chunk: Uint8Array) => void): void {
   for (const [name, own] of Object.entries(calls)) {
     replaceFsCall(`${name}Sync`, own);
     replaceFsCall(name, (...args) => {
-      const done = args.findLast((given) => typeof given === "function") as FsCall | undefined;
-      const value = own(...args.filter((given) => given !== done));
+      const done = args.findLast((value) => typeof value === "function") as FsCall | undefined;
+      const value = own(...args.filter((value) => value !== done));
       setImmediate(() => done?.(null, value, args[0]));
     });
   }
@@ -371,8 +371,8 @@ function toWrittenBytes(data: unknown, rest: unknown[]): Buffer {
   return bytes.subarray(start, typeof length === "number" ? start + length : undefined);
 }
 
-function findEncoding(given: unknown[]): BufferEncoding | undefined {
-  const all = given.map((one) => (Object(one) === one ? (one as { encoding?: unknown }).encoding : one));
+function findEncoding(args: unknown[]): BufferEncoding | undefined {
+  const all = args.map((one) => (Object(one) === one ? (one as { encoding?: unknown }).encoding : one));
   return all.find((one): one is BufferEncoding => typeof one === "string" && Buffer.isEncoding(one));
 }
 

@@ -105,7 +105,7 @@ export async function suggestMissingPackage(
   if (exitCode === 0 || exitCode === undefined || sandbox.by !== "bubblewrap") return undefined;
   const missing = await findMissingPackage(stderr, skill);
   if (!missing) return undefined;
-  const { key, asked, wanted, isSure } = missing;
+  const { key, asked: requested, wanted, isSure } = missing;
   if (wanted !== undefined && isPackageGiven(key, wanted, skill, host)) return undefined;
   const proposal =
     wanted === undefined ? undefined : (await proposePackages(skill, host)).find((one) => one.key === key);
@@ -116,7 +116,7 @@ export async function suggestMissingPackage(
   const doubt = isSure || isListed ? "the user can add it with" : UNSURE_ADVICE[key];
   return {
     code: "package-hint",
-    message: `${MISSING_KINDS[key]} '${asked}' is not in the sandbox of skill '${skill.name}'`,
+    message: `${MISSING_KINDS[key]} '${requested}' is not in the sandbox of skill '${skill.name}'`,
     fix: `${doubt}: ${command}`,
   };
 }
@@ -135,7 +135,7 @@ const UNSURE_ADVICE: Readonly<Record<PackageKey, string>> = {
 
 interface MissingSign {
   pattern: RegExp;
-  read(asked: string): Omit<MissingPackage, "asked"> | undefined;
+  read(requested: string): Omit<MissingPackage, "asked"> | undefined;
 }
 
 /** Modules of the standard library that Debian ships in separate packages. */
@@ -259,10 +259,10 @@ const MISSING_SIGNS: readonly MissingSign[] = [
 
 async function findMissingPackage(stderr: string, skill: Skill): Promise<MissingPackage | undefined> {
   for (const { pattern, read } of MISSING_SIGNS) {
-    const asked = pattern.exec(stderr)?.[1];
-    const found = asked === undefined ? undefined : read(asked);
-    if (asked === undefined || !found) continue;
-    return found.key === "python" && (await isOwnModule(asked, skill)) ? undefined : { ...found, asked };
+    const requested = pattern.exec(stderr)?.[1];
+    const found = requested === undefined ? undefined : read(requested);
+    if (requested === undefined || !found) continue;
+    return found.key === "python" && (await isOwnModule(requested, skill)) ? undefined : { ...found, asked: requested };
   }
   return undefined;
 }

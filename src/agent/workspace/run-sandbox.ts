@@ -368,11 +368,11 @@ async function resolveSystemRoot(
     });
   }
   const { buildPackages, findPackageRoot } = await import("../../sandbox/packages/apt-packages.ts");
-  const places = getPackageFolders(host);
-  let found = findPackageRoot(packages, places);
+  const packageFolders = getPackageFolders(host);
+  let found = findPackageRoot(packages, packageFolders);
   if (found.kind === "missing") {
-    await buildPackages(packages, places, { onProgress, signal });
-    found = findPackageRoot(packages, places);
+    await buildPackages(packages, packageFolders, { onProgress, signal });
+    found = findPackageRoot(packages, packageFolders);
   }
   if (found.kind !== "missing") return found.kind === "layer" ? found.root : undefined;
   throw new SkillError("system-packages-missing", {

@@ -163,8 +163,8 @@ export function checkWorkspace(host: Host, { access, home }: WorkspaceRequest): 
 }
 
 /** Finds the folders whose code runs without approval. Those in the workspace are read-only; the workspace must not be in one. */
-function findTrustedFolders(folder: string, places: readonly string[]): string[] {
-  const trusted = resolveExisting(places);
+function findTrustedFolders(folder: string, paths: readonly string[]): string[] {
+  const trusted = resolveExisting(paths);
   const parent = trusted.find((path) => isInside(path, folder));
   if (parent !== undefined) {
     throw new SkillError("workspace-trusted-code", {

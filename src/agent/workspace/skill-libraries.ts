@@ -88,7 +88,7 @@ export async function resolveSkillLibraries(
   configured: SkillPackages,
   request: SkillLibraryRequest,
 ): Promise<{ libraries: LibraryAccess; problems: Problem[] }> {
-  const { skill, copy, sandbox, mount, script, places } = request;
+  const { skill, copy, sandbox, mount, script, places: packageFolders } = request;
   const problems: Problem[] = [];
   // Third-party packages are fetched only for code that may run.
   const mayRun = skill && copy && mount && !["untrusted", "changed"].includes(host.trust?.getStatus(skill) ?? "own");
@@ -122,29 +122,34 @@ export async function resolveSkillLibraries(
   await fetchDeclaredPackages(host, wanted, copy, {
     ...request,
     mount,
-    folder: places.own,
+    folder: packageFolders.own,
     onFailed: (_, error) => report(error),
   });
   const scripts = declaring.map((one) => createUvScript(host, one.script, copy));
-  return { libraries: createLibraryAccess(layers, createUvAccess(scripts, places.own)), problems };
+  return { libraries: createLibraryAccess(layers, createUvAccess(scripts, packageFolders.own)), problems };
 }
 
 /** Returns the same for libraries that are already built, and the missing packages. */
 export async function findSkillLibraries(
   host: Host,
   configured: SkillPackages,
-  { skill, copy, sandbox, places }: Pick<SkillLibraryRequest, "sandbox" | "places"> & { skill: Skill; copy: SkillCopy },
+  {
+    skill,
+    copy,
+    sandbox,
+    places: packageFolders,
+  }: Pick<SkillLibraryRequest, "sandbox" | "places"> & { skill: Skill; copy: SkillCopy },
 ): Promise<{ libraries: LibraryAccess; missing: readonly string[] }> {
   if (sandbox.by !== "bubblewrap") return { libraries: { mounts: [], env: {} }, missing: [] };
   const declaring = await findDeclaringScripts(skill, copy);
   const isByUv = hasUv(host);
   const inline = isByUv ? [] : listPlainDependencies(declaring);
   const sets = createLibrarySets({ ...configured, python: [...configured.python, ...inline] });
-  const layers = sets.flatMap((set) => findLibraryLayer(set, places) ?? []);
+  const layers = sets.flatMap((set) => findLibraryLayer(set, packageFolders) ?? []);
   const needsUv = isByUv && declaring.length + configured.python.length > 0;
   const scripts = declaring.map((one) => createUvScript(host, one.script, copy));
   return {
-    libraries: createLibraryAccess(layers, needsUv ? createUvAccess(scripts, places.own) : undefined),
+    libraries: createLibraryAccess(layers, needsUv ? createUvAccess(scripts, packageFolders.own) : undefined),
     missing: sets.filter((set) => !layers.some((layer) => layer.set === set)).flatMap(({ wanted }) => wanted),
   };
 }
@@ -202,9 +207,12 @@ async function resolveLibraries(
   return layers;
 }
 
-function findUnchanged(set: LibrarySet, { places, rebuild = false }: LibraryOptions): LibraryLayer | undefined {
+function findUnchanged(
+  set: LibrarySet,
+  { places: packageFolders, rebuild = false }: LibraryOptions,
+): LibraryLayer | undefined {
   try {
-    return findLibraryLayer(set, places);
+    return findLibraryLayer(set, packageFolders);
   } catch (error) {
     if (rebuild && error instanceof SkillError && error.code === "library-tampered") return undefined;
     throw error;
@@ -298,10 +306,10 @@ function listPlainDependencies(scripts: readonly DeclaringScript[]): string[] {
 
 /** Refuses a script with a package declaration that only uv understands. */
 function requirePlainPackages({ script, declared }: DeclaringScript): void {
-  const odd = declared.find((one) => !PYTHON_PACKAGE.test(one));
-  if (odd === undefined) return;
+  const invalid = declared.find((one) => !PYTHON_PACKAGE.test(one));
+  if (invalid === undefined) return;
   throw new SkillError("library-specifier", {
-    message: `"${script.path}" declares the Python package "${odd}", which only uv can read, and uv is not installed`,
+    message: `"${script.path}" declares the Python package "${invalid}", which only uv can read, and uv is not installed`,
     fix: "install uv (https://docs.astral.sh/uv): without it, write a name with versions, such as requests>=2.31",
   });
 }
@@ -352,13 +360,13 @@ export async function buildSkillLibraries(
   const sets = createSetsFor(host, skill, declaring);
   if (sets.length === 0 && declaring.length === 0) return { scripts: [], layers: [] };
   const sandbox = await resolveSandbox(host);
-  const places = getPackageFolders(host);
+  const packageFolders = getPackageFolders(host);
   const isByPip = !hasUv(host);
   if (isByPip) for (const one of declaring) requirePlainPackages(one);
   const layers = await resolveLibraries(host, listWantedPackages(host, skill, declaring), {
     ...options,
     sandbox,
-    places,
+    places: packageFolders,
     rebuild: true,
   });
   if (!isByPip && copy && declaring.length > 0) {
@@ -367,7 +375,7 @@ export async function buildSkillLibraries(
       to: SANDBOX_SKILL_FOLDER,
       access: "read" as const,
     };
-    await fetchDeclaredPackages(host, declaring, copy, { ...options, sandbox, mount, folder: places.own });
+    await fetchDeclaredPackages(host, declaring, copy, { ...options, sandbox, mount, folder: packageFolders.own });
   }
   return { scripts: declaring.map(({ script }) => script.path), layers };
 }
@@ -380,13 +388,16 @@ export interface UnusedLibraries {
 }
 
 export async function findUnusedSkillLibraries(host: Host, skills: readonly Skill[]): Promise<UnusedLibraries> {
-  const places = getPackageFolders(host);
+  const packageFolders = getPackageFolders(host);
   const found = await mapAsync(skills, async (skill) => ({ skill, ...(await readDeclarations(skill)) }));
   const scripts = found.flatMap(({ copy, declaring }) =>
     copy ? declaring.map(({ script }) => createUvScript(host, script, copy)) : [],
   );
   const sets = found.flatMap(({ skill, declaring }) => createSetsFor(host, skill, declaring));
-  return { layers: findUnusedLibraryLayers(places, sets), fetched: findUnusedFetches(places.own, scripts) };
+  return {
+    layers: findUnusedLibraryLayers(packageFolders, sets),
+    fetched: findUnusedFetches(packageFolders.own, scripts),
+  };
 }
 
 /** Removes these libraries, and incomplete or replaced ones. */

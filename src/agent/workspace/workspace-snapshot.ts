@@ -134,8 +134,8 @@ function findInnerLinkTargets(root: string, path: string, row: SensitiveRow): st
   return [...entries].flatMap(([inner, { kind }]) => {
     if (kind !== "link") return [];
     const linked = resolveLink(root, `${path}/${inner}`);
-    const places = [...(linked?.paths ?? []), ...(linked?.end ? [linked.end] : [])];
-    return places.filter((target) => !isInside(target, path) && !isInside(path, target));
+    const paths = [...(linked?.paths ?? []), ...(linked?.end ? [linked.end] : [])];
+    return paths.filter((target) => !isInside(target, path) && !isInside(path, target));
   });
 }
 

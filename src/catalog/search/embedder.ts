@@ -130,9 +130,9 @@ function fuseRankings({ matches }: Matches, near: readonly Skill[], limit: numbe
   const selected = matches.filter(isSelectedMatch);
   const taken = new Set(selected.map(({ skill }) => skill));
   const places = new Map<Skill, number>();
-  const add = (skill: Skill, place: number) => places.set(skill, (places.get(skill) ?? 0) + 1 / (RANK_OFFSET + place));
-  for (const [place, { skill }] of ranked.entries()) add(skill, place);
-  for (const [place, skill] of near.entries()) if (!taken.has(skill)) add(skill, place);
+  const add = (skill: Skill, index: number) => places.set(skill, (places.get(skill) ?? 0) + 1 / (RANK_OFFSET + index));
+  for (const [index, { skill }] of ranked.entries()) add(skill, index);
+  for (const [index, skill] of near.entries()) if (!taken.has(skill)) add(skill, index);
   const known = new Map(ranked.map((match) => [match.skill, match]));
   const byMeaning = new Set(near);
   const fused = Array.from(places, ([skill, score]): Match => {

@@ -47,18 +47,18 @@ export class LiteralPositions {
   hasMatch(plan: PatternPlan): boolean {
     const { engine, needs, breaks } = plan;
     const rarest = this.#rarest(needs);
-    const places = rarest === -1 ? [] : this.#placesOf(needs[rarest] as NeedSet);
-    if (rarest === -1 || places.length > MAX_COMPARED_PLACES) return engine.test(this.text);
+    const positions = rarest === -1 ? [] : this.#placesOf(needs[rarest] as NeedSet);
+    if (rarest === -1 || positions.length > MAX_COMPARED_PLACES) return engine.test(this.text);
     const isInParts = breaks <= MAX_LINE_BREAKS && this.#lines.length > 1;
     let [tried, parts] = [-1, 0];
-    for (const place of places) {
-      const line = this.#lineAt(place);
+    for (const index of positions) {
+      const line = this.#lineAt(index);
       if (line === tried) continue;
-      if (!this.#hasNeeds(plan, rarest, place, breaks === 0 ? line : undefined)) continue;
+      if (!this.#hasNeeds(plan, rarest, index, breaks === 0 ? line : undefined)) continue;
       // Parts of several lines overlap, so their number is limited.
       if (!isInParts || (breaks > 0 && ++parts > MAX_TEXT_PARTS)) return engine.test(this.text);
       const lead = this.#units * (plan.leads[rarest] as number);
-      if (engine.test(breaks === 0 ? this.#restOf(line, place - lead) : this.#partAround(line, breaks))) return true;
+      if (engine.test(breaks === 0 ? this.#restOf(line, index - lead) : this.#partAround(line, breaks))) return true;
       tried = line;
     }
     return false;
@@ -78,30 +78,30 @@ export class LiteralPositions {
    * Returns true if the other needs may surround one that starts at a position. It tracks only the first and last possible position of each,
    * so a result of true may not be a match; false is certain.
    */
-  #hasNeeds({ needs, gaps, isAtStart }: PatternPlan, from: number, place: number, line: number | undefined): boolean {
+  #hasNeeds({ needs, gaps, isAtStart }: PatternPlan, from: number, index: number, line: number | undefined): boolean {
     const start = line === undefined ? 0 : (this.#starts[line] as number);
     const end = (line === undefined ? undefined : this.#starts[line + 1]) ?? this.#folded.length;
-    let [first, last] = [place, place];
+    let [first, last] = [index, index];
     for (let at = from + 1; at < needs.length; at++) {
       const [before, set] = [needs[at - 1] as NeedSet, needs[at] as NeedSet];
-      const places = this.#placesOf(set);
+      const positions = this.#placesOf(set);
       const max = Math.min(last + before.longest + this.#units * (gaps[at] as number), end - set.shortest);
-      const lowest = findFirstFrom(places, first + before.shortest);
-      const highest = findFirstFrom(places, max + 1) - 1;
+      const lowest = findFirstFrom(positions, first + before.shortest);
+      const highest = findFirstFrom(positions, max + 1) - 1;
       if (lowest > highest) return false;
-      [first, last] = [places[lowest] as number, places[highest] as number];
+      [first, last] = [positions[lowest] as number, positions[highest] as number];
     }
-    [first, last] = [place, place];
+    [first, last] = [index, index];
     for (let at = from - 1; at >= 0; at--) {
       const set = needs[at] as NeedSet;
-      const places = this.#placesOf(set);
+      const positions = this.#placesOf(set);
       const lowest = findFirstFrom(
-        places,
+        positions,
         Math.max(first - this.#units * (gaps[at + 1] as number) - set.longest, start),
       );
-      const highest = findFirstFrom(places, last - set.shortest + 1) - 1;
+      const highest = findFirstFrom(positions, last - set.shortest + 1) - 1;
       if (lowest > highest) return false;
-      [first, last] = [places[lowest] as number, places[highest] as number];
+      [first, last] = [positions[lowest] as number, positions[highest] as number];
     }
     return !isAtStart || first <= this.#units * (gaps[0] as number);
   }
@@ -123,10 +123,10 @@ export class LiteralPositions {
   }
 
   /** Returns the line from a position on, or from the blank before it: for `\\b`, a text that follows a blank is like the start of a text. */
-  #restOf(line: number, place: number): string {
+  #restOf(line: number, index: number): string {
     const [own, start] = [this.#lines[line] as string, this.#starts[line] as number];
-    if (place <= start || this.text.length !== this.#folded.length) return own;
-    const blank = own.lastIndexOf(" ", place - start - 1);
+    if (index <= start || this.text.length !== this.#folded.length) return own;
+    const blank = own.lastIndexOf(" ", index - start - 1);
     return blank === -1 ? own : own.slice(blank + 1);
   }
 
@@ -146,8 +146,8 @@ export class LiteralPositions {
     return at;
   }
 
-  #lineAt(place: number): number {
-    return findFirstFrom(this.#starts, place + 1) - 1;
+  #lineAt(index: number): number {
+    return findFirstFrom(this.#starts, index + 1) - 1;
   }
 }
 
@@ -252,11 +252,11 @@ export class LiteralMatches {
     this.#places = new Array(size);
   }
 
-  add(id: number, place: number): void {
+  add(id: number, index: number): void {
     const places = this.#places[id];
-    if (places) places.push(place);
+    if (places) places.push(index);
     else {
-      this.#places[id] = [place];
+      this.#places[id] = [index];
       this.texts.push(id);
     }
   }

@@ -142,15 +142,15 @@ export function createMatcher(skills: readonly Skill[]): Matcher {
     match: (query, matchOptions = {}) => matchQuery(indexes, query, matchOptions),
     async wordsIn(skill, query, { bodies: withBodies = false } = {}) {
       const wanted = parseQuery(query).words;
-      const place = places().get(skill);
+      const index = places().get(skill);
       const ranked = withBodies ? await wideRank() : rank();
-      const body = withBodies && place === undefined ? await readSearchableBody(skill) : "";
+      const body = withBodies && index === undefined ? await readSearchableBody(skill) : "";
       return FIELD_NAMES.slice(0, withBodies ? 5 : 4).flatMap((field, at) => {
         const words =
-          place === undefined
+          index === undefined
             ? [...new Set(extractTerms(getFieldText(skill, body, at)))].flatMap((term) => wanted.get(term)?.word ?? [])
             : Array.from(wanted.values()).flatMap(({ term, word }) =>
-                unpackCount(ranked.countsIn(place, term), at) > 0 ? word : [],
+                unpackCount(ranked.countsIn(index, term), at) > 0 ? word : [],
               );
         return words.length === 0 ? [] : { field, words };
       });
@@ -281,11 +281,11 @@ function createStrengthOrder(
   { words }: SearchResult,
   recent: readonly string[],
 ): (a: number, b: number) => number {
-  const places = new Map(recent.map((name, place) => [name, place]));
-  const place = (index: number) => places.get((skills[index] as Skill).name) ?? Number.MAX_SAFE_INTEGER;
+  const positions = new Map(recent.map((name, index) => [name, index]));
+  const place = (index: number) => positions.get((skills[index] as Skill).name) ?? Number.MAX_SAFE_INTEGER;
   return (a, b) =>
     (levels[a] as number) - (levels[b] as number) ||
-    (places.size === 0 ? 0 : place(a) - place(b)) ||
+    (positions.size === 0 ? 0 : place(a) - place(b)) ||
     (words[b] ?? 0) - (words[a] ?? 0) ||
     (weights[b] as number) - (weights[a] as number) ||
     compareNames(a, b);
@@ -295,9 +295,9 @@ function createStrengthOrder(
 function rankByName(skills: readonly Skill[]): Uint32Array {
   const sorted = Array.from(skills, ({ name }, index) => ({ name, index })).sort((a, b) => compareText(a.name, b.name));
   const places = new Uint32Array(skills.length);
-  for (const [place, { name, index }] of sorted.entries()) {
-    const before = sorted[place - 1];
-    places[index] = before?.name === name ? (places[before.index] as number) : place;
+  for (const [position, { name, index }] of sorted.entries()) {
+    const before = sorted[position - 1];
+    places[index] = before?.name === name ? (places[before.index] as number) : position;
   }
   return places;
 }

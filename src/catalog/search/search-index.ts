@@ -40,8 +40,8 @@ export class SkillIndex {
 
   /** Returns the cues of the skill; undefined if it declares none. */
   cuesOf(index: number): SkillTriggers | undefined {
-    const place = this.#places[index];
-    const stored = place === undefined ? undefined : this.#storedCues[place];
+    const position = this.#places[index];
+    const stored = position === undefined ? undefined : this.#storedCues[position];
     if (stored !== undefined) return stored === 0 ? undefined : stored;
     if (!(index in this.#cues)) this.#cues[index] = readSkillTriggers(this.#skills[index] as Skill);
     return this.#cues[index];
@@ -97,8 +97,8 @@ export class SkillIndex {
   }
 
   #addDocument(builder: PostingsBuilder, index: number, body = ""): void {
-    const place = this.#places[index];
-    if (this.#stored && place !== undefined) builder.copyDocument(this.#stored.postings, place);
+    const position = this.#places[index];
+    if (this.#stored && position !== undefined) builder.copyDocument(this.#stored.postings, position);
     else builder.add([...this.#textsOf(index), body]);
   }
 
@@ -112,7 +112,7 @@ export class SkillIndex {
   }
 
   #isUnchanged({ postings }: SearchIndex): boolean {
-    return postings.size === this.#places.length && this.#places.every((place, index) => place === index);
+    return postings.size === this.#places.length && this.#places.every((position, index) => position === index);
   }
 }
 
@@ -140,9 +140,9 @@ function findStoredPlaces(
   try {
     const entries: [string, string][] = JSON.parse(stored.documents);
     if (entries.length !== stored.postings.size) return undefined;
-    const places = new Map(entries.map(([key, fingerprint], place) => [`${key}\n${fingerprint}`, place]));
+    const positions = new Map(entries.map(([key, fingerprint], index) => [`${key}\n${fingerprint}`, index]));
     return documents.map(({ entry: [key, fingerprint] }) =>
-      fingerprint === "" ? undefined : places.get(`${key}\n${fingerprint}`),
+      fingerprint === "" ? undefined : positions.get(`${key}\n${fingerprint}`),
     );
   } catch {
     return undefined;

@@ -163,10 +163,10 @@ async function exportAdded(
 /** Prints every skill of a source with its verdict, and adds nothing. */
 function listSource({ io, options, args }: CommandContext<AddOptions>, runFetch: RunFetch): Promise<number> {
   const [source = "", ...names] = args;
-  const around = resolveCommandEnvironment(io, options);
-  const address = parseSourceAddress(source, { cwd: io.cwd, home: around.home });
+  const environment = resolveCommandEnvironment(io, options);
+  const address = parseSourceAddress(source, { cwd: io.cwd, home: environment.home });
   const allowPrivate = options.allowPrivateAddresses ?? false;
-  return withStagingFolder(around.skilletHome, async (work) => {
+  return withStagingFolder(environment.skilletHome, async (work) => {
     const { listing: offer, fetched } = await runFetch((signal) =>
       fetchListing(address, work, { env: io.env, names, allowPrivate, ...omitUndefined({ signal }) }),
     );
@@ -221,8 +221,8 @@ async function chooseCandidates(
 function printBrokenSkills(io: CommandIo, { listing: offer, fetched }: SourceChoice, found: DiscoverResult): void {
   const error = createPrinter(io.stderr, io.env);
   const broken = offer.diagnostics.filter(stopsLoading);
-  const around = { ...found.around, workspace: fetched.folder };
-  for (const diagnostic of broken.slice(0, 10)) printDiagnostic(error, diagnostic, around);
+  const environment = { ...found.around, workspace: fetched.folder };
+  for (const diagnostic of broken.slice(0, 10)) printDiagnostic(error, diagnostic, environment);
   if (broken.length > 10) error.line`  ${error.dim(`… and ${broken.length - 10} more`)}`;
 }
 
@@ -272,15 +272,15 @@ function parseCandidateAnswer(answer: string, candidates: readonly RemoteCandida
 
 /** Restores the skills of a lock file, and nothing else. */
 async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Promise<number> {
-  const around = resolveCommandEnvironment(io, options);
-  const locked = openLockedDir(around, options.project ?? false);
+  const environment = resolveCommandEnvironment(io, options);
+  const locked = openLockedDir(environment, options.project ?? false);
   const { skillsDir } = locked;
   const entries = findLockedSkills(locked, args);
   if (entries.length === 0)
     throw new SkillError("lock-missing", { message: "There is no lock file", ...describeNothingAdded(locked) });
   const { requireSignature, dryRun: isDryRun, allowPrivateAddresses: allowPrivate } = options;
   return explainInterruption("nothing was added", async () => {
-    const restoring = { around, skillsDir, requireSignature, isDryRun, allowPrivate };
+    const restoring = { environment, skillsDir, requireSignature, isDryRun, allowPrivate };
     const runFetch: RunFetch = (fetch) => fetchWithProgress(io, "the locked skills", fetch);
     const result = await restoreSkills(entries, { ...restoring, runFetch });
     return reportFrozen(result, { io, options, skillsDir, count: entries.length });

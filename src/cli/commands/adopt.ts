@@ -114,7 +114,7 @@ const MAX_ORIGINS = 8;
 const MAX_NAMES = 6;
 
 /** Prints the origins, one line per source, so that sixty skills fit on a screen. */
-function printAdoptions(out: Printer, adoptions: readonly Adoption[], { around }: DiscoverResult): void {
+function printAdoptions(out: Printer, adoptions: readonly Adoption[], { around: environment }: DiscoverResult): void {
   if (adoptions.length === 0) return;
   const groups = [...Map.groupBy(adoptions, ({ entry, foundIn = "" }) => `${entry.source} ${foundIn}`).values()];
   const largest = groups.sort((a, b) => b.length - a.length);
@@ -133,12 +133,12 @@ function printAdoptions(out: Printer, adoptions: readonly Adoption[], { around }
     out.line`  ${out.dim(`… and ${formatCount(more.flat().length, "skill")} from ${formatCount(more.length, "other source")}`)}`;
   const linked = adoptions.filter(({ links }) => links.length > 0);
   for (const { folder, links } of linked.slice(0, MAX_NAMES)) {
-    const shown = links.map((link) => formatDisplayPath(link, around)).join(", ");
+    const shown = links.map((link) => formatDisplayPath(link, environment)).join(", ");
     printHanging(
       out,
       out.text`  ${out.dim("·")} `,
       [
-        `${shown} ${links.length === 1 ? "is a symlink" : "are symlinks"}: ${formatDisplayPath(folder, around)} is adopted`,
+        `${shown} ${links.length === 1 ? "is a symlink" : "are symlinks"}: ${formatDisplayPath(folder, environment)} is adopted`,
       ],
       { indent: 4, paint: out.dim },
     );
@@ -150,9 +150,9 @@ function printAdoptions(out: Printer, adoptions: readonly Adoption[], { around }
 function formatAdoptionOrigin({ entry, foundIn }: Adoption, size: number): string {
   if (entry.source === LOCAL_SOURCE) return "no source found; --from SOURCE sets one";
   const { source, ref, commit } = entry;
-  const said =
+  const text =
     size === 1 ? formatOrigin(entry) : formatOrigin({ source, ...(ref ? { ref } : {}), ...(commit ? { commit } : {}) });
-  return `${said}${foundIn === undefined ? "" : ` (from ${foundIn})`}`;
+  return `${text}${foundIn === undefined ? "" : ` (from ${foundIn})`}`;
 }
 
 function toAdoptionJson({ name, folder, skillsDir, entry, foundIn, copy, findings, links }: Adoption): object {

@@ -103,18 +103,18 @@ interface ApproveOptions {
 type AnsweredOptions = Omit<ApproveOptions, "deny"> & { deny?: string };
 
 /** Answers a pending approval request, applies held changes, or lists both with the permanent approvals. */
-async function decideApproval({ io, options: raw, args: [given] }: CommandContext<ApproveOptions>): Promise<number> {
+async function decideApproval({ io, options: raw, args: [value] }: CommandContext<ApproveOptions>): Promise<number> {
   const { deny, ...rest } = raw;
   const options = { ...rest, ...(deny === undefined ? {} : { deny: deny === true ? "" : deny }) };
   const stores = await openCommandStores(io, options);
   const { runs, approvals } = stores;
   const { skilletHome } = resolveCommandEnvironment(io, options);
   if (options.forget !== undefined) return await forgetApprovals(io, approvals, options.forget, options.json ?? false);
-  if (given === undefined)
+  if (value === undefined)
     return await printWaiting(io, { runs, approvals, held: listHeldChanges(skilletHome) }, options.json ?? false);
-  const held = readHeldChanges(skilletHome, given);
+  const held = readHeldChanges(skilletHome, value);
   if (held) return approveHeld(io, held, options);
-  const run = await findWaitingRun(runs, given);
+  const run = await findWaitingRun(runs, value);
   const { approvalRequest: request } = run;
   requireKnownFormat(run);
   if (!isAsking(run) || !request) throw createNotWaitingError(run);
@@ -167,9 +167,9 @@ async function listAsking(runs: RunStore): Promise<RunSummary[]> {
 }
 
 /** Finds the run. `last` is the last waiting one. */
-async function findWaitingRun(runs: RunStore, given: string): Promise<RunSummary> {
-  const [waiting] = given === "last" ? await listAsking(runs) : [];
-  return waiting ?? (await runs.find(given));
+async function findWaitingRun(runs: RunStore, value: string): Promise<RunSummary> {
+  const [waiting] = value === "last" ? await listAsking(runs) : [];
+  return waiting ?? (await runs.find(value));
 }
 
 /** Returns the error for an unanswered request: a process that can start this program does not count as a user. */

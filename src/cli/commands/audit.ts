@@ -132,11 +132,11 @@ async function openCommandAudit(
   io: CommandIo,
   options: CommonOptions & Pick<AuditOptions, "local">,
 ): Promise<{ log: Audit; place: AuditPlace }> {
-  const around = resolveCommandEnvironment(io, options);
-  const { settings } = await loadSettings(around);
-  const engine = options.local ? undefined : await openCommandEngine(around, settings);
+  const environment = resolveCommandEnvironment(io, options);
+  const { settings } = await loadSettings(environment);
+  const engine = options.local ? undefined : await openCommandEngine(environment, settings);
   if (engine) return { log: engine.audit, place: { database: engine.name } };
-  const log = createAuditLog(around.skilletHome);
+  const log = createAuditLog(environment.skilletHome);
   return { log, place: { file: log.file } };
 }
 

@@ -214,11 +214,11 @@ function createCallApproval(
   };
 }
 
-async function readCallInput(io: CommandIo, given: string | undefined): Promise<unknown> {
-  if (given === undefined) return {};
+async function readCallInput(io: CommandIo, value: string | undefined): Promise<unknown> {
+  if (value === undefined) return {};
   try {
-    const text = given.startsWith("@") ? readFileSync(resolve(io.cwd, given.slice(1)), "utf8") : given;
-    return JSON.parse(given === "-" ? ((await io.stdin?.()) ?? "") : text);
+    const text = value.startsWith("@") ? readFileSync(resolve(io.cwd, value.slice(1)), "utf8") : value;
+    return JSON.parse(value === "-" ? ((await io.stdin?.()) ?? "") : text);
   } catch (error) {
     throw new SkillError("usage", {
       message: `The input cannot be read: ${getErrorMessage(error)}`,

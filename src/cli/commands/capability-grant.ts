@@ -30,12 +30,15 @@ export async function grantCapability({ io, options, args }: CommandContext<{ ye
   if (undeclared.length > 0) throw createNotDeclaredError(skill, undeclared);
   const before = [...(found.settings.skills.get(skill.name)?.capabilities ?? [])];
   const added = [...new Set(ids)].filter((id) => !capabilities.isGranted(id, skill)).sort(compareText);
-  const given = [...before, ...added];
+  const granted = [...before, ...added];
   if (added.length > 0) {
     await printGrantSkill(createPrinter(options.json ? io.stderr : io.stdout, io.env), skill, added, found);
     if (!options.yes && !(await isConfirmed(io, `Grant ${skill.name} ${added.join(", ")}?`)))
       throw createNotApprovedError(io, "nothing was granted", "review the skill, then add --yes");
-    await editConfig(getUserConfigPath(found.around), { parts: ["skills", skill.name, "capabilities"], value: given });
+    await editConfig(getUserConfigPath(found.around), {
+      parts: ["skills", skill.name, "capabilities"],
+      value: granted,
+    });
   }
   for (const capability of added)
     await recordChange(found.around, "capability.grant", { skill: skill.name, capability });
@@ -43,7 +46,7 @@ export async function grantCapability({ io, options, args }: CommandContext<{ ye
   if (added.length > 0) grants.claim(skill);
   const reached = added.length > 0 ? await waitUntilApplied(getUserConfigPath(found.around), found.around) : undefined;
   const other = findOtherOwner(skill, grants);
-  const facts = { name: skill.name, digest: await computeSkillDigest(skill), added, capabilities: given };
+  const facts = { name: skill.name, digest: await computeSkillDigest(skill), added, capabilities: granted };
   if (options.json) printJson(io.stdout, { ...facts, ...toConfigReachJson(reached) });
   else {
     const out = createPrinter(io.stdout, io.env);
@@ -117,10 +120,10 @@ async function printGrantSkill(
   out: Printer,
   skill: Skill,
   ids: readonly string[],
-  { capabilities, around }: CommandHost,
+  { capabilities, around: environment }: CommandHost,
 ): Promise<void> {
   out.line`${out.bold(skill.name)}  ${truncateLine(skill.description, 200)}`;
-  out.line`  ${out.dim("source     ")} ${skill.origin.source}, ${formatDisplayPath(getSkillLocation(skill), around)}`;
+  out.line`  ${out.dim("source     ")} ${skill.origin.source}, ${formatDisplayPath(getSkillLocation(skill), environment)}`;
   out.line`  ${out.dim("digest     ")} ${await computeSkillDigest(skill)}`;
   for (const id of ids) {
     const provider = capabilities.findProvider(id, skill);

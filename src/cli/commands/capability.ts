@@ -233,9 +233,9 @@ function printProvider(out: Printer, provider: ListedProvider, { workspace }: Co
     if (named(false).length > 0) printRow("reads", named(false).join(", "));
     if (named(true).length > 0) printRow("changes", `${named(true).join(", ")} (asks each time)`);
     if (isServed === false) out.line`    ${out.yellow("its provider does not support it")}`;
-    const given = skills.filter(({ isGranted }) => isGranted).map(({ name }) => name);
+    const granted = skills.filter(({ isGranted }) => isGranted).map(({ name }) => name);
     const others = skills.filter(({ isGranted }) => !isGranted);
-    if (given.length > 0) printRow("granted", given.join(", "));
+    if (granted.length > 0) printRow("granted", granted.join(", "));
     for (const { name, ...holding } of others.slice(0, MAX_SKILLS)) {
       const give = addWorkspaceOption(formatGrantCommand(id, name, holding), workspace);
       const lacks = holding.givenTo === undefined ? "not granted" : `granted to the copy from ${holding.givenTo}`;

@@ -16,19 +16,19 @@ import { printSkillList } from "./list.ts";
 
 /** Runs a dialogue at the terminal until the user leaves. */
 export async function runDialogue(
-  given: CommandIo,
+  terminal: CommandIo,
   found: DiscoverResult,
   options: ChatOptions,
   traces?: TraceSink,
 ): Promise<number> {
-  if (!given.dialogue) return EXIT.usage;
-  const io: CommandIo = { ...given, ask: (question, signal) => lines.ask(question, signal) };
+  if (!terminal.dialogue) return EXIT.usage;
+  const io: CommandIo = { ...terminal, ask: (question, signal) => lines.ask(question, signal) };
   const out = createPrinter(io.stderr, io.env);
   // Checks the options before the terminal is taken over.
   const talk = createChatSession(io, found, options, traces);
   const at: DialogueContext = { io, out, found, talk, isQuiet: options.quiet ?? false };
   const words = { aliases: [] as readonly string[] };
-  const lines = given.dialogue((line) => listDialogueCompletions(line, at, words.aliases));
+  const lines = terminal.dialogue((line) => listDialogueCompletions(line, at, words.aliases));
   try {
     words.aliases = (await listModelAliases(found)).map(({ alias }) => alias);
     await printHeader(at);
@@ -60,7 +60,7 @@ const LEAVE_DIALOGUE = Symbol("leave");
 interface SlashCommand {
   takes: string;
   says: string;
-  run(at: DialogueContext, given: string): unknown;
+  run(at: DialogueContext, value: string): unknown;
 }
 
 const SLASH_COMMANDS: Readonly<Record<string, SlashCommand>> = {
@@ -113,8 +113,8 @@ async function printHeader(at: DialogueContext): Promise<void> {
   const end = [formatCount(listChatSkills(at).length, "skill")];
   const { workspace, home } = found.around;
   const room = width - [...start, ...end, "", "/help"].join(SEPARATOR).length;
-  const place = formatHomePath(workspace, home);
-  const shown = place.length <= room ? place : `…${place.slice(1 - Math.max(2, room))}`;
+  const path = formatHomePath(workspace, home);
+  const shown = path.length <= room ? path : `…${path.slice(1 - Math.max(2, room))}`;
   const [title = "", ...rest] = [...start, ...end, shown, "/help"];
   out.line`${out.bold(title)}${out.dim(SEPARATOR + rest.join(SEPARATOR))}`;
   if (model === RUNBOOK_NAME)
@@ -165,8 +165,8 @@ async function printDialogueSkills(at: DialogueContext): Promise<void> {
   if (skills.length === 0) at.out.line`no skills found: create one with \`skillet new NAME\``;
 }
 
-async function useSkillByName(at: DialogueContext, given: string): Promise<void> {
-  const [, name = "", message = ""] = /^(\S+)\s*([\s\S]*)$/.exec(given) ?? [];
+async function useSkillByName(at: DialogueContext, value: string): Promise<void> {
+  const [, name = "", message = ""] = /^(\S+)\s*([\s\S]*)$/.exec(value) ?? [];
   if (name !== "") return useSkillNow(at, name, message);
   at.out.line`usage: /use NAME message; /skills lists the skills`;
 }

@@ -88,33 +88,34 @@ async function checkSkills({ io, options, args }: CommandContext<CheckOptions>):
     });
   }
   const format = options.json ? "json" : (options.format ?? "text");
-  const around = resolveCommandEnvironment(io, options);
+  const environment = resolveCommandEnvironment(io, options);
   const paths = distinctPaths(await resolveCheckPaths(io, options, args));
-  const skillsFolders = await listDiscoveryFolders(around);
+  const skillsFolders = await listDiscoveryFolders(environment);
   let namesTools = false;
   const onManifest = ({ tools }: Manifest) => {
     namesTools ||= tools.allowed.length > 0 || tools.required.length > 0;
   };
   const checked = await runWithWaitIndicator(io, "checking", ({ at }) => {
     const onChecked = (done: number, path: string) =>
-      at(`checking ${formatDisplayPath(path, around)}: ${formatCount(done, "skill")}`);
+      at(`checking ${formatDisplayPath(path, environment)}: ${formatCount(done, "skill")}`);
     return checkPaths(paths, { profile, fix, dryRun, rename, skillsFolders, onChecked, onManifest });
   });
   const { files } = checked;
-  if (format === "text" && namesTools) await printMissingTools(io, paths, around);
+  if (format === "text" && namesTools) await printMissingTools(io, paths, environment);
   const result = options.overlap
     ? { ...checked, diagnostics: [...checked.diagnostics, ...(await diagnoseOverlaps(io, options, { args, paths }))] }
     : checked;
   const diagnostics = [...result.diagnostics, ...files.flatMap((file) => file.diagnostics)];
-  const shown = { ...around, workspace: io.cwd };
+  const shown = { ...environment, workspace: io.cwd };
   if (format === "json") printJson(io.stdout, { profile, isDryRun: dryRun, files, diagnostics });
-  else if (format === "text") printCheckResult(io, result, { around: shown, isDryRun: dryRun });
+  else if (format === "text") printCheckResult(io, result, { environment: shown, isDryRun: dryRun });
   else {
     // Stdout has a machine-readable format: the changes are printed to stderr.
-    for (const file of files) printChange(createPrinter(io.stderr, io.env), file, { around: shown, isDryRun: dryRun });
+    for (const file of files)
+      printChange(createPrinter(io.stderr, io.env), file, { environment: shown, isDryRun: dryRun });
     if (format === "sarif")
-      printJson(io.stdout, formatDiagnosticsSarif(diagnostics, resolveReportRoot(io.env, around.workspace)));
-    else io.stdout.write(formatGithubAnnotations(diagnostics, resolveReportRoot(io.env, around.workspace)));
+      printJson(io.stdout, formatDiagnosticsSarif(diagnostics, resolveReportRoot(io.env, environment.workspace)));
+    else io.stdout.write(formatGithubAnnotations(diagnostics, resolveReportRoot(io.env, environment.workspace)));
   }
   if (files.length === 0 && diagnostics.length === 0) {
     const where = args.length > 0 ? args.join(", ") : "this workspace";
@@ -156,8 +157,8 @@ async function diagnoseOverlaps(
 }
 
 /** Warns about tools that no run of these skills would have here, as a run does. */
-async function printMissingTools(io: CommandIo, paths: readonly string[], around: Environment): Promise<void> {
-  const { settings } = await loadSettings(around);
+async function printMissingTools(io: CommandIo, paths: readonly string[], environment: Environment): Promise<void> {
+  const { settings } = await loadSettings(environment);
   const { warnMissingTools } = await import("../../agent/run/tool-policy.ts");
   const { requiredToolPolicy } = await import("../../agent/policy/skill-policies.ts");
   const error = createPrinter(io.stderr, io.env);
@@ -176,10 +177,10 @@ async function printMissingTools(io: CommandIo, paths: readonly string[], around
 }
 
 /** Lists the folders that discovery reads, including configured ones. */
-export async function listDiscoveryFolders(around: Environment): Promise<string[]> {
-  const { settings } = await loadSettings(around);
+export async function listDiscoveryFolders(environment: Environment): Promise<string[]> {
+  const { settings } = await loadSettings(environment);
   const places = [
-    ...listLocations(around),
+    ...listLocations(environment),
     ...settings.sources.map(({ path }): Pick<Location, "path" | "skillsFolders"> => ({ path })),
   ];
   return places.flatMap(({ path, skillsFolders = [path] }) => skillsFolders);
@@ -190,12 +191,12 @@ async function resolveCheckPaths(
   options: CheckOptions & CommonOptions,
   args: readonly string[],
 ): Promise<string[]> {
-  const around = resolveCommandEnvironment(io, options);
+  const environment = resolveCommandEnvironment(io, options);
   if (options.changed) {
     const files = args.map((arg) => resolve(io.cwd, arg));
-    return findSkillsOfFiles(files, { workspace: around.workspace, places: listWorkspaceFolders(around) });
+    return findSkillsOfFiles(files, { workspace: environment.workspace, places: listWorkspaceFolders(environment) });
   }
-  return args.length > 0 ? resolveNamedPaths(io, options, args) : listWorkspaceFolders(around);
+  return args.length > 0 ? resolveNamedPaths(io, options, args) : listWorkspaceFolders(environment);
 }
 
 /** Resolves arguments: existing paths, or else names of skills, also `name@source`. */
@@ -237,14 +238,14 @@ export function distinctPaths(paths: readonly string[]): string[] {
   return [...new Map(paths.map((path) => [real(path), path])).values()];
 }
 
-export function listWorkspaceFolders(around: Environment): string[] {
-  return listLocations(around)
+export function listWorkspaceFolders(environment: Environment): string[] {
+  return listLocations(environment)
     .filter(({ scope, path }) => scope === "workspace" && existsSync(path))
     .map(({ path }) => path);
 }
 
 interface PrintCheckOptions {
-  around: Environment;
+  environment: Environment;
   isDryRun: boolean;
 }
 
@@ -253,19 +254,19 @@ function printCheckResult(
   { profile, files, diagnostics }: CheckResult,
   options: PrintCheckOptions,
 ): void {
-  const { around, isDryRun } = options;
+  const { environment, isDryRun } = options;
   const out = createPrinter(io.stdout, io.env);
   const totals: Record<Severity, number> = { error: 0, warning: 0, info: 0 };
   const print = (all: readonly Diagnostic[]) => {
     for (const diagnostic of all) {
       totals[diagnostic.severity]++;
-      printDiagnostic(out, diagnostic, around);
+      printDiagnostic(out, diagnostic, environment);
     }
   };
   print(diagnostics);
   for (const file of files) {
     if (file.fixed.length > 0) printChange(out, file, options);
-    else if (file.diagnostics.length === 0) out.line`${out.green("✓")} ${formatDisplayPath(file.file, around)}`;
+    else if (file.diagnostics.length === 0) out.line`${out.green("✓")} ${formatDisplayPath(file.file, environment)}`;
     print(file.diagnostics);
   }
   if (files.length === 0 && totals.error + totals.warning + totals.info === 0) return;
@@ -281,11 +282,11 @@ const MAX_CHANGE_LINES = 80;
 function printChange(
   out: Printer,
   { file, fixed, diff, target }: CheckedFile,
-  { around, isDryRun }: PrintCheckOptions,
+  { environment, isDryRun }: PrintCheckOptions,
 ): void {
   if (fixed.length === 0) return;
-  const place = target === undefined ? "" : ` (a symlink to ${formatDisplayPath(target, around)})`;
-  out.line`${out.green("✓")} ${formatDisplayPath(file, around)}${place} ${isDryRun ? "would be fixed" : "fixed"}: ${fixed.join(", ")}`;
+  const path = target === undefined ? "" : ` (a symlink to ${formatDisplayPath(target, environment)})`;
+  out.line`${out.green("✓")} ${formatDisplayPath(file, environment)}${path} ${isDryRun ? "would be fixed" : "fixed"}: ${fixed.join(", ")}`;
   printDiff(out, diff, { most: MAX_CHANGE_LINES, rest: "--json shows all" });
 }
 

@@ -165,9 +165,9 @@ async function setConfig(context: CommandContext<{ for?: string }>): Promise<num
   const {
     io,
     options,
-    args: [written = "", given],
+    args: [written = "", typed],
   } = context;
-  const around = resolveCommandEnvironment(io, options);
+  const environment = resolveCommandEnvironment(io, options);
   const parts = parseKeyPath(written);
   const row = findConfigKey(parts);
   const giving = isGrantingKey(parts) ? await prepareGrant(io, options, parts) : undefined;
@@ -177,7 +177,7 @@ async function setConfig(context: CommandContext<{ for?: string }>): Promise<num
       fix: "omit --for",
     });
   }
-  const text = row.isSecret ? await readSecretText(io, parts, given) : given;
+  const text = row.isSecret ? await readSecretText(io, parts, typed) : typed;
   const { description, example, read } = KEY_TYPES[row.type];
   const valid = `skillet config set ${formatKeyPath(parts)} ${example}`;
   if (text === undefined)
@@ -189,11 +189,11 @@ async function setConfig(context: CommandContext<{ for?: string }>): Promise<num
   const value = read(text);
   const judged = validateConfigValue(parts, value, "user");
   if ("code" in judged) throw createConfigValueError(judged, valid);
-  const file = getUserConfigPath(around);
+  const file = getUserConfigPath(environment);
   giving?.give(); // First: a value without an owner would be refused, and another copy's value must not be granted.
   const former = listFormerKeys(parts).map((old) => ({ parts: old }));
   const isChanged = await editConfig(file, ...former, { parts, value, isSecret: row.isSecret ?? false });
-  await printConfigChange(io, options.json, around, {
+  await printConfigChange(io, options.json, environment, {
     key: formatKeyPath(parts),
     file,
     isChanged,
@@ -231,9 +231,9 @@ async function prepareGrant(
   const command = `skillet config set ${quoteIfNeeded(formatKeyPath(parts))} --for`;
   const choice = await chooseCopy(io, found, { name, copy: options.for, command });
   const trust = `skillet trust --secrets ${quoteIfNeeded(name)}`;
-  const { grants, around } = found;
+  const { grants, around: environment } = found;
   const where = ({ source, location }: { source: string; location: string }) =>
-    location === "" ? source : formatDisplayPath(location, around);
+    location === "" ? source : formatDisplayPath(location, environment);
   if (choice.is === "none") {
     const message = `no skill '${name}' is found here, so the value is not granted to a copy yet: the next run asks, or run: ${trust}`;
     return { message, copy: null, isWarning: true, give: () => {} };
@@ -254,19 +254,24 @@ async function prepareGrant(
 }
 
 async function unsetConfig({ io, options, args: [written = ""] }: CommandContext<object>): Promise<number> {
-  const around = resolveCommandEnvironment(io, options);
+  const environment = resolveCommandEnvironment(io, options);
   const parts = parseKeyPath(written);
-  const file = getUserConfigPath(around);
+  const file = getUserConfigPath(environment);
   const isChanged = await editConfig(file, ...[parts, ...listFormerKeys(parts)].map((one) => ({ parts: one })));
   if (!isChanged) {
     findConfigKey(parts);
     throw new SkillError("not-found", {
-      message: `${formatKeyPath(parts)} is not set in ${formatDisplayPath(file, around)}`,
+      message: `${formatKeyPath(parts)} is not set in ${formatDisplayPath(file, environment)}`,
       fix: "list all settings and their files",
       commands: ["skillet config"],
     });
   }
-  await printConfigChange(io, options.json, around, { key: formatKeyPath(parts), file, isChanged, did: "removed" });
+  await printConfigChange(io, options.json, environment, {
+    key: formatKeyPath(parts),
+    file,
+    isChanged,
+    did: "removed",
+  });
   return EXIT.fine;
 }
 
@@ -288,11 +293,11 @@ function findConfigKey(parts: readonly string[]): ConfigKey {
 async function readSecretText(
   io: CommandIo,
   parts: readonly string[],
-  given: string | undefined,
+  value: string | undefined,
 ): Promise<string | undefined> {
-  if (given !== undefined && isValueReference(given)) return given;
+  if (value !== undefined && isValueReference(value)) return value;
   const key = formatKeyPath(parts);
-  if (given !== undefined) {
+  if (value !== undefined) {
     throw new SkillError("usage", {
       message: `${key} is a secret: a command line is visible to other users and stays in your shell history`,
       fix: "omit it to be prompted, or pipe it in",
@@ -320,14 +325,14 @@ interface ConfigChange {
 async function printConfigChange(
   io: CommandIo,
   asJson: boolean | undefined,
-  around: Environment,
+  environment: Environment,
   done: ConfigChange,
 ): Promise<void> {
   const { key, file, isChanged, did, giving } = done;
   const out = createPrinter(io.stdout, io.env);
-  const reached = isChanged ? await waitUntilApplied(file, around) : undefined;
+  const reached = isChanged ? await waitUntilApplied(file, environment) : undefined;
   if (asJson) return printJson(io.stdout, { key, file, isChanged, copy: giving?.copy, ...toConfigReachJson(reached) });
-  out.line`${out.green("✓")} ${key} ${did} in ${formatDisplayPath(file, around)}`;
+  out.line`${out.green("✓")} ${key} ${did} in ${formatDisplayPath(file, environment)}`;
   if (giving) {
     const mark = giving.isWarning ? out.yellow("!") : out.dim("·");
     printHanging(out, out.text`${mark} `, [giving.message], { indent: 2 });
@@ -337,14 +342,14 @@ async function printConfigChange(
 
 /** Prints one value, or all values of a table. */
 async function getConfig({ io, options, args: [written = ""] }: CommandContext<SecretOptions>): Promise<number> {
-  const around = resolveCommandEnvironment(io, options);
-  const { entries, isBroken, diagnostics } = await loadSettings(around);
+  const environment = resolveCommandEnvironment(io, options);
+  const { entries, isBroken, diagnostics } = await loadSettings(environment);
   if (isBroken) {
-    for (const diagnostic of diagnostics) printDiagnostic(createPrinter(io.stderr, io.env), diagnostic, around);
+    for (const diagnostic of diagnostics) printDiagnostic(createPrinter(io.stderr, io.env), diagnostic, environment);
     throw createConfigurationError(diagnostics);
   }
   const parts = parseKeyPath(written);
-  if (isTableKey(parts)) return printTable(io, parts, { entries, around, ...options });
+  if (isTableKey(parts)) return printTable(io, parts, { entries, environment, ...options });
   const row = findConfigKey(parts);
   const entry = entries.find((one) => formatKeyPath(one.parts) === formatKeyPath(parts));
   if (row.isSecret && entry && !isValueReference(entry.value) && !options.showSecrets) {
@@ -376,19 +381,19 @@ async function getConfig({ io, options, args: [written = ""] }: CommandContext<S
 
 interface TableRequest extends SecretOptions {
   entries: readonly ConfigEntry[];
-  around: Environment;
+  environment: Environment;
   json?: boolean;
 }
 
 function printTable(
   io: CommandIo,
   parts: readonly string[],
-  { entries, around, json, showSecrets = false }: TableRequest,
+  { entries, environment, json, showSecrets = false }: TableRequest,
 ): number {
   const isBelow = (key: readonly string[]) => parts.every((part, index) => key[index] === part);
   const set = entries
     .filter((entry) => isBelow(entry.parts))
-    .map((entry) => toDisplayedSetting(entry, around, showSecrets));
+    .map((entry) => toDisplayedSetting(entry, environment, showSecrets));
   const values = [...set, ...listDefaultSettings(entries).filter(({ key }) => isBelow(key.split(".")))];
   if (values.length === 0) {
     throw new SkillError("not-found", {
@@ -404,15 +409,15 @@ function printTable(
 
 /** Renames the keys of earlier versions in the files of the user and of the workspace. */
 async function migrateConfig({ io, options }: CommandContext<{ dryRun?: boolean }>): Promise<number> {
-  const around = resolveCommandEnvironment(io, options);
+  const environment = resolveCommandEnvironment(io, options);
   const isDryRun = options.dryRun ?? false;
-  const files = listConfigFiles(around).filter(({ owner, path }) => owner !== "ash" && existsSync(path));
+  const files = listConfigFiles(environment).filter(({ owner, path }) => owner !== "ash" && existsSync(path));
   const migrations: ConfigMigration[] = [];
   for (const { path } of files) migrations.push(await planConfigMigration(path));
   if (!isDryRun) for (const migration of migrations) applyConfigMigration(migration);
   if (options.json) printJson(io.stdout, { isDryRun, files: migrations.map(toMigrationJson) });
   else if (migrations.length === 0) createPrinter(io.stdout, io.env).line`No configuration file found`;
-  else for (const migration of migrations) printMigration(io, migration, { around, isDryRun });
+  else for (const migration of migrations) printMigration(io, migration, { environment, isDryRun });
   return migrations.some(({ problems }) => problems.length > 0) ? EXIT.findings : EXIT.fine;
 }
 
@@ -424,10 +429,10 @@ function toMigrationJson({ file, renames, diff, problems }: ConfigMigration) {
 function printMigration(
   io: CommandIo,
   { file, renames, diff, problems }: ConfigMigration,
-  { around, isDryRun }: { around: Environment; isDryRun: boolean },
+  { environment, isDryRun }: { environment: Environment; isDryRun: boolean },
 ): void {
   const out = createPrinter(io.stdout, io.env);
-  const where = formatDisplayPath(file, around);
+  const where = formatDisplayPath(file, environment);
   const count = renames.length === 0 ? "no keys" : formatCount(renames.length, "key");
   out.line`${isDryRun ? out.dim("·") : out.green("✓")} ${count} ${isDryRun ? "to rename" : "renamed"} in ${where}`;
   printDiff(out, diff);

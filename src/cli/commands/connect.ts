@@ -100,11 +100,11 @@ async function connectOrList({ io, options, args }: CommandContext<ConnectComman
     const { listConnections } = await import("./mcp-config.ts");
     return listConnections(io, options);
   }
-  const around = resolveCommandEnvironment(io, options);
+  const commandEnvironment = resolveCommandEnvironment(io, options);
   const scope: ConfigScope = options.project ? "project" : "user";
-  const environment = { ...around, env: io.env, platform: process.platform };
+  const environment = { ...commandEnvironment, env: io.env, platform: process.platform };
   const at: ConnectionTarget = { client, scope, environment, name: checkServerName(options) };
-  const records = createConnectionStore(around.skilletHome);
+  const records = createConnectionStore(commandEnvironment.skilletHome);
   const problem = records.problem();
   if (problem !== undefined) {
     throw new SkillError("connections-unreadable", {
@@ -112,23 +112,23 @@ async function connectOrList({ io, options, args }: CommandContext<ConnectComman
       fix: "delete it: `connect --remove` then still removes its entries, but may format a file differently",
     });
   }
-  const work = { io, options, around, at, records };
+  const work = { io, options, environment: commandEnvironment, at, records };
   return options.remove ? disconnectClient(work) : connectClient(work, serveOptions);
 }
 
 interface ConnectContext {
   io: CommandIo;
   options: ConnectCommandOptions & CommonOptions;
-  around: Environment;
+  environment: Environment;
   at: ConnectionTarget;
   records: ReturnType<typeof createConnectionStore>;
 }
 
 async function connectClient(work: ConnectContext, serveOptions: readonly string[]): Promise<number> {
-  const { io, options, around, at, records } = work;
+  const { io, options, environment, at, records } = work;
   const row = findClient(at.client);
   checkOptions(at.client, row, options);
-  const server = await resolveServer(io, { ...options, args: serveOptions, client: row, around });
+  const server = await resolveServer(io, { ...options, args: serveOptions, client: row, environment });
   const hook = resolveHook(at.client, server, options);
   const more = await askApprovalMode(work);
   const changes = await planConnection(
@@ -152,7 +152,7 @@ async function connectClient(work: ConnectContext, serveOptions: readonly string
       client: row,
       scope: at.scope,
       server,
-      tokenFile: getServerTokenPath(around.skilletHome),
+      tokenFile: getServerTokenPath(environment.skilletHome),
     });
   await printConnectAdvice(work, { row, hook, server, serveOptions, found, consent });
   return EXIT.fine;
@@ -175,7 +175,7 @@ async function disconnectClient(work: ConnectContext): Promise<number> {
   else if (!changes.some(isChange)) out.line`${out.green("✓")} ${row.title} is not connected: nothing to remove`;
   const shared = changes.filter((change) => !isChange(change) && change.record !== undefined);
   for (const { file, record } of shared)
-    out.line`  ${formatHomePath(file, work.around.home)} was not changed: ${record?.clients.join(", ") ?? ""} uses it too`;
+    out.line`  ${formatHomePath(file, work.environment.home)} was not changed: ${record?.clients.join(", ") ?? ""} uses it too`;
   return EXIT.fine;
 }
 
@@ -187,7 +187,7 @@ async function confirmAndWrite(
 ): Promise<boolean> {
   const { io, options, records } = work;
   const visible = changes.filter(isChange);
-  if (!options.json) printChanges(createPrinter(io.stdout, io.env), visible, work.around);
+  if (!options.json) printChanges(createPrinter(io.stdout, io.env), visible, work.environment);
   if (options.dryRun) return false;
   if (visible.length > 0 && !options.yes && !(await isConfirmed(io, question))) {
     const fix = io.ask ? "run the command again to retry" : "run it at a terminal, or add --yes";
@@ -202,10 +202,10 @@ function isChange({ before, after }: ConfigFileChange): boolean {
 }
 
 /** Prints the inserted and removed lines without context: adjacent lines may contain secrets of other servers. */
-function printChanges(out: Printer, changes: readonly ConfigFileChange[], around: Environment): void {
+function printChanges(out: Printer, changes: readonly ConfigFileChange[], environment: Environment): void {
   for (const { file, before, after, spans, hidden } of changes) {
     const kind = after === undefined ? " (deleted)" : before === undefined ? " (new file)" : "";
-    out.line`${out.bold(formatConfigPath(file, around))}${kind}`;
+    out.line`${out.bold(formatConfigPath(file, environment))}${kind}`;
     let line = 0;
     const shownSpans = before === undefined ? [{ at: 0, removed: "", inserted: after ?? "" }] : spans;
     for (const { at, removed, inserted } of shownSpans) {
@@ -226,9 +226,9 @@ function splitRedacted(text: string, hidden: readonly string[]): string[] {
   return lines.filter((line, at) => line.trim() !== "" || (at > 0 && at < lines.length - 1));
 }
 
-function formatConfigPath(file: string, around: Environment): string {
-  const short = formatHomePath(file, around.home);
-  return short === file ? formatDisplayPath(file, around) : short;
+function formatConfigPath(file: string, environment: Environment): string {
+  const short = formatHomePath(file, environment.home);
+  return short === file ? formatDisplayPath(file, environment) : short;
 }
 
 function toConnectJson({ at, options }: ConnectContext, changes: readonly ConfigFileChange[], isWritten: boolean) {
@@ -297,7 +297,7 @@ async function askApprovalMode({ io, options, at, records }: ConnectContext): Pr
  * passes no key, or a model is configured.
  */
 async function askKeyConsent(
-  { io, options, around }: ConnectContext,
+  { io, options, environment }: ConnectContext,
   row: McpClient,
   found: DiscoverResult,
 ): Promise<boolean | undefined> {
@@ -315,7 +315,10 @@ async function askKeyConsent(
   out.line`${row.title} passes ${row.passesKey} to skillet's server, if it is set. \`use_skill\` calls its own model.`;
   if (!printConfigurationWarnings(io, found)) return false;
   return record(
-    await isConfirmed(io, `May use_skill spend that key? (recorded in ${formatHomePath(file ?? "", around.home)})`),
+    await isConfirmed(
+      io,
+      `May use_skill spend that key? (recorded in ${formatHomePath(file ?? "", environment.home)})`,
+    ),
   );
 }
 

@@ -102,18 +102,18 @@ async function collectAuditFacts({ home }: CommandHost): Promise<CapabilityFacts
 export function printCapabilityFacts(
   out: Printer,
   { providers, vault, audit }: CapabilityFacts,
-  { around }: CommandHost,
+  { around: environment }: CommandHost,
 ): void {
   out.line`\n${out.bold("Capabilities")} ${out.dim("`skillet capability list` shows their operations and skills")}`;
   for (const provider of providers) printProviderState(out, provider, "  ");
   if (providers.length === 0) out.line`  no provider is configured: add [capabilities.providers.NAME] to config.toml`;
-  const file = formatDisplayPath(vault.file, around);
+  const file = formatDisplayPath(vault.file, environment);
   if (vault.problem !== null) out.line`  ${out.red("✗")} ${file}  cannot be used`;
   else if (vault.key !== null && (vault.signedIn > 0 || providers.length > 0)) {
     const text = `${formatCount(vault.signedIn, "sign-in")}, ${formatVaultKey(vault)}`;
     printHanging(out, out.text`  ${file}  `, [text], { indent: file.length + 4, paint: out.dim });
   }
-  printAuditFacts(out, audit, formatDisplayPath(audit.file, around));
+  printAuditFacts(out, audit, formatDisplayPath(audit.file, environment));
 }
 
 function printAuditFacts(out: Printer, { bytes, verdict, problem }: CapabilityFacts["audit"], file: string): void {
@@ -136,14 +136,17 @@ export interface CheckedClient {
 }
 
 /** Reads the configuration of each client and starts its server and its hook. */
-export async function readConnectionFacts(io: CommandIo, { around }: DiscoverResult): Promise<CheckedClient[]> {
-  const environment = { ...around, env: io.env, platform: process.platform };
-  const all = await readConnections(environment, createConnectionStore(around.skilletHome).entries());
+export async function readConnectionFacts(
+  io: CommandIo,
+  { around: commandEnvironment }: DiscoverResult,
+): Promise<CheckedClient[]> {
+  const environment = { ...commandEnvironment, env: io.env, platform: process.platform };
+  const all = await readConnections(environment, createConnectionStore(commandEnvironment.skilletHome).entries());
   const facts = all.filter(
     ({ isFound, state }) => isConnected(state) || (isFound && findConnectionProblem(state) !== undefined),
   );
   if (facts.length === 0) return [];
-  const context = { environment, skilletHome: around.skilletHome, program: getOwnProgram() };
+  const context = { environment, skilletHome: commandEnvironment.skilletHome, program: getOwnProgram() };
   const checks = await runWithWaitIndicator(io, "starting the servers and hooks of clients", () =>
     runUntilInterrupted(io, (signal) => checkConnections(facts, { ...context, signal })),
   );
@@ -235,11 +238,11 @@ export async function collectRemoteSkillFacts(found: DiscoverResult): Promise<Re
   };
 }
 
-function openAllLockedDirs({ around }: DiscoverResult): LockedSkillsDir[] {
+function openAllLockedDirs({ around: environment }: DiscoverResult): LockedSkillsDir[] {
   const levels = ["user", "project"] as const;
   return levels.flatMap((level) => {
     try {
-      return openDistinctLockedDirs(around, [level]);
+      return openDistinctLockedDirs(environment, [level]);
     } catch (error) {
       if (error instanceof SkillError) return []; // It is reported as a finding.
       throw error;

@@ -112,16 +112,16 @@ function toCapabilitiesJson({ audit: { verdict, ...audit }, ...capabilities }: C
 }
 
 async function collectFacts(found: DiscoverResult) {
-  const { catalog, around, configuration } = found;
-  const places: Location[] = [...found.locations];
+  const { catalog, around: environment, configuration } = found;
+  const locations: Location[] = [...found.locations];
   const extra = configuration.settings.sources.map(({ name, path }) => ({
     scope: "user" as const,
     name,
     path,
     requiresTrust: false,
   }));
-  places.splice(
-    places.findIndex(({ scope }) => scope === "workspace"),
+  locations.splice(
+    locations.findIndex(({ scope }) => scope === "workspace"),
     0,
     ...extra,
   );
@@ -130,10 +130,10 @@ async function collectFacts(found: DiscoverResult) {
     node: process.version,
     platform: `${process.platform}-${process.arch}`,
     executable: process.execPath,
-    workspace: around.workspace,
-    home: around.skilletHome,
+    workspace: environment.workspace,
+    home: environment.skilletHome,
     clients: listClientViews(found).map(({ id, title, skills }) => ({ id, title, skills: skills.length })),
-    folders: places.map(({ path: folder, requiresTrust: asks, skillsFolders: _, ...place }) => ({
+    folders: locations.map(({ path: folder, requiresTrust: asks, skillsFolders: _, ...place }) => ({
       ...place,
       folder,
       needsTrust: asks,
@@ -149,7 +149,7 @@ async function collectFacts(found: DiscoverResult) {
 
 /** Collects the facts on running code: the sandbox, and skills that are not trusted yet. */
 async function collectCodeFacts(found: DiscoverResult) {
-  const { settings, system, around } = found;
+  const { settings, system, around: environment } = found;
   const missing = system.missingEngine();
   const usual = getDefaultSandbox(system.platform);
   const waiting = await findUntrustedCode(found);
@@ -157,7 +157,7 @@ async function collectCodeFacts(found: DiscoverResult) {
     level: settings.sandbox.level ?? usual.level,
     engine: settings.sandbox.engine ?? usual.engine,
     missing: missing ?? null,
-    hasUv: findUvPrograms(around.home).has("uv"),
+    hasUv: findUvPrograms(environment.home).has("uv"),
     waitingForTrust: waiting?.skills ?? 0,
     trustCommand: waiting?.command ?? null,
     ownFolders: found.trust.own.list().map(([folder]) => folder),
@@ -220,11 +220,11 @@ function printDoctorFacts(
   { printMore, problems }: { printMore: (out: Printer) => void; problems: CapabilityFacts["problems"] },
 ): void {
   const out = createPrinter(io.stdout, io.env);
-  const { around } = found;
+  const { around: environment } = found;
   const { folders, diagnostics } = facts;
   out.line`${out.bold("Machine")}`;
   out.line`  skillet ${facts.skillet}, Node ${facts.node} on ${facts.platform}`;
-  out.line`  ${formatHomePath(facts.home, around.home)} ${out.dim(describeFolderState(facts.home))}`;
+  out.line`  ${formatHomePath(facts.home, environment.home)} ${out.dim(describeFolderState(facts.home))}`;
   out.line`\n${out.bold("Folders")} ${out.dim("from far to near: later ones override")}`;
   // Most machines have few clients: missing client folders are summarized in one line.
   const shown = folders.filter(({ client, exists: isThere }) => client === undefined || isThere);
@@ -232,7 +232,8 @@ function printDoctorFacts(
   for (const { scope, name, folder, exists: isThere, skills, sameAs } of shown) {
     const state =
       sameAs !== undefined ? `the same folder as ${sameAs}` : isThere ? formatCount(skills, "skill") : "not found";
-    const where = formatDisplayPath(folder, around) === name ? "" : `  ${formatHomePath(folder, around.home)}`;
+    const where =
+      formatDisplayPath(folder, environment) === name ? "" : `  ${formatHomePath(folder, environment.home)}`;
     const row = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}${out.dim(where)}`;
     out.line`${isThere ? row : out.dim(row)}`;
   }
@@ -249,7 +250,7 @@ function printDoctorFacts(
     out.line`${skills > 0 ? line : out.dim(line)}`;
   }
   printCodeFacts(out, facts.code);
-  printModelFacts(out, facts.models, formatDisplayPath(facts.configuration[0]?.file ?? "", around));
+  printModelFacts(out, facts.models, formatDisplayPath(facts.configuration[0]?.file ?? "", environment));
   if (facts.servers.length > 0) {
     out.line`\n${out.bold("MCP servers")} ${out.dim("`skillet doctor --tools` starts them and lists their tools")}`;
     out.line`  ${formatMcpServers(found)}`;
@@ -257,10 +258,10 @@ function printDoctorFacts(
   printMore(out);
   out.line`\n${out.bold("Configuration")}`;
   for (const { file, exists: isThere } of facts.configuration) {
-    out.line`  ${formatDisplayPath(file, around)}  ${out.dim(isThere ? "read" : "not found")}`;
+    out.line`  ${formatDisplayPath(file, environment)}  ${out.dim(isThere ? "read" : "not found")}`;
   }
   out.line`\n${out.bold("Findings")}`;
-  for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
+  for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, environment);
   for (const problem of problems) {
     printHanging(out, out.text`${out.red("✗")} `, [problem.message], { indent: 2, code: problem.code });
     printFix(out, problem, { indent: 4 });

@@ -60,25 +60,25 @@ function disableSkills(context: CommandContext<SwitchOptions>): Promise<number> 
 async function setEnabled(isOn: boolean, { io, options, args }: CommandContext<SwitchOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
-  const { around, catalog } = found;
+  const { around: environment, catalog } = found;
   const missing = args.find((name) => !catalog.has(name));
   if (missing !== undefined) return failMissingSkill(io, found, missing);
   const names = [...new Set(args.map((name) => catalog.get(name).name))];
-  const file = options.project ? getProjectConfigPath(around) : getUserConfigPath(around);
+  const file = options.project ? getProjectConfigPath(environment) : getUserConfigPath(environment);
   const already = await readSwitchedNames(file, isOn, options.project ? "workspace" : "user");
   const isWritten = await editConfig(
     file,
     ...names.map((name) => ({ parts: ["skills", name, "enabled"], value: isOn })),
   );
   if (isWritten)
-    for (const skill of names) await recordChange(around, isOn ? "skill.enable" : "skill.disable", { skill });
+    for (const skill of names) await recordChange(environment, isOn ? "skill.enable" : "skill.disable", { skill });
   // Users repeat `disable` to check whether a late server has applied it by now.
-  const reached = isWritten || !isOn ? await waitUntilApplied(file, around) : undefined;
+  const reached = isWritten || !isOn ? await waitUntilApplied(file, environment) : undefined;
   const now = await attachCapabilities(await discoverForCommand(io, options));
   const switched = names.map((name) => ({ ...readSwitchState(name, now), isChanged: !already.has(name) }));
   if (options.json) printJson(io.stdout, { file, skills: switched, ...toConfigReachJson(reached) });
   else {
-    printSwitched(io, switched, { isOn, file: formatDisplayPath(file, around), options });
+    printSwitched(io, switched, { isOn, file: formatDisplayPath(file, environment), options });
     const runs = isOn ? "can use it at its next call" : "is denied further tool calls";
     printConfigReach(io, reached, { runs, isRevocation: !isOn });
   }

@@ -320,7 +320,7 @@ async function loadEvalScene(
   requireConfiguration(io, found);
   const sources = folders.map((path) => {
     const known = found.locations.find(
-      (place) => existsSync(place.path) && realpathSync(place.path) === realpathSync(path),
+      (location) => existsSync(location.path) && realpathSync(location.path) === realpathSync(path),
     );
     return createDirectorySource(known ?? { path, scope: "workspace" });
   });

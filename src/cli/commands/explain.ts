@@ -153,24 +153,24 @@ async function collectExplainFacts(
     ...(options.shortlist === undefined ? {} : { shortlist: options.shortlist }),
     ...(options.tier === undefined ? {} : { tier: options.tier }),
   };
-  const told: Disclosure = await discloseForHost(found.catalog, found, query, { context, options: tellOptions });
-  const { hasMore, rejected } = told;
-  const matches = await explainMatches(told, query, found, context.recent);
+  const disclosure: Disclosure = await discloseForHost(found.catalog, found, query, { context, options: tellOptions });
+  const { hasMore, rejected } = disclosure;
+  const matches = await explainMatches(disclosure, query, found, context.recent);
   const matched = new Set(matches.map(({ skill }) => skill));
-  const considered = new Set(told.considered);
+  const considered = new Set(disclosure.considered);
   const hidden = found.catalog.skills.filter((skill) => !considered.has(skill) && !matched.has(skill));
   return {
     query: query.slice(0, MAX_QUERY_LENGTH),
-    isCut: told.isCut,
+    isCut: disclosure.isCut,
     hasMore,
-    tier: told.tier,
-    reason: told.reason,
-    tokens: told.tokens,
+    tier: disclosure.tier,
+    reason: disclosure.reason,
+    tokens: disclosure.tokens,
     listingBudget:
       tellOptions.listingBudget ??
       getListingBudget(found.settings, context.contextWindow) ??
       DISCLOSURE_DEFAULTS.listingBudget,
-    visible: told.considered.length,
+    visible: disclosure.considered.length,
     matches,
     notConsidered: [
       ...rejected.flatMap(({ skill, cue }) =>
@@ -182,7 +182,7 @@ async function collectExplainFacts(
         reason: `did not load: ${message}`,
       })),
     ],
-    told,
+    told: disclosure,
   };
 }
 
@@ -233,13 +233,13 @@ function explainHidden(skill: Skill, found: DiscoverResult): string {
 }
 
 /** Returns the value of `explain --json`. */
-export function toExplainJson({ told, ...facts }: ExplainFacts) {
-  const { text, prefix, suffix, omitted: cut, listed } = told;
+export function toExplainJson({ told: disclosure, ...facts }: ExplainFacts) {
+  const { text, prefix, suffix, omitted: cut, listed } = disclosure;
   return {
     ...facts,
     matches: facts.matches.map(toMatchJson),
-    shown: told.shown.map(({ name }) => name),
-    shortlist: told.shortlist.map(({ name }) => name),
+    shown: disclosure.shown.map(({ name }) => name),
+    shortlist: disclosure.shortlist.map(({ name }) => name),
     ...(listed ? { listed } : {}),
     cut,
     text,
@@ -272,7 +272,7 @@ function toMatchJson({ skill, ...match }: ExplainedMatch) {
   return { name: skill.name, parent: skill.origin.parent, ...match };
 }
 
-const TIER_DESCRIPTIONS: Record<Tier, (told: Disclosure, visible: number) => string> = {
+const TIER_DESCRIPTIONS: Record<Tier, (disclosure: Disclosure, visible: number) => string> = {
   none: () => "nothing",
   breadcrumb: (_, visible) => `the number of skills, ${visible}`,
   registry: (_, visible) => `names and descriptions of ${formatCount(visible, "skill")}`,
@@ -286,11 +286,11 @@ const TIER_DESCRIPTIONS: Record<Tier, (told: Disclosure, visible: number) => str
 
 async function printExplainFacts(io: CommandIo, facts: ExplainFacts): Promise<void> {
   const out = createPrinter(io.stdout, io.env);
-  const { told, tier } = facts;
-  const said = `${TIER_DESCRIPTIONS[tier](told, facts.visible)}: ${told.reason} ~${told.tokens} tokens`;
-  printHanging(out, out.text`${out.bold(tier)}  `, [said], { indent: 2, start: tier.length + 2 });
-  const { names, instructions } = told.omitted;
-  const { shortened = 0, named = 0, left = 0 } = told.listed ?? {};
+  const { told: disclosure, tier } = facts;
+  const text = `${TIER_DESCRIPTIONS[tier](disclosure, facts.visible)}: ${disclosure.reason} ~${disclosure.tokens} tokens`;
+  printHanging(out, out.text`${out.bold(tier)}  `, [text], { indent: 2, start: tier.length + 2 });
+  const { names, instructions } = disclosure.omitted;
+  const { shortened = 0, named = 0, left = 0 } = disclosure.listed ?? {};
   const cut = [
     shortened > 0 && `${formatCount(shortened, "description")} shortened`,
     named + left > 0 && `${formatCount(named + left, "description")} omitted`,
@@ -317,8 +317,8 @@ async function printExplainFacts(io: CommandIo, facts: ExplainFacts): Promise<vo
   for (const { name, reason } of listed)
     printHanging(out, `  ${name}  `.padEnd(column), [reason], { indent: 4, start: Math.max(column, name.length + 4) });
   if (facts.notConsidered.length > 20) out.line`  and ${facts.notConsidered.length - 20} more`;
-  printTextExcerpt(out, "The same for every query", told.prefix);
-  printTextExcerpt(out, "For this query", told.suffix.trimStart());
+  printTextExcerpt(out, "The same for every query", disclosure.prefix);
+  printTextExcerpt(out, "For this query", disclosure.suffix.trimStart());
 }
 
 async function printMatches(out: Printer, title: string, matches: readonly ExplainedMatch[]): Promise<void> {

@@ -105,8 +105,8 @@ function printListedCopies(out: Printer, rows: readonly ListedCopy[], home: stri
   }
 }
 
-function isNamed(name: string, given: readonly string[]): boolean {
-  return given.length === 0 || given.includes(name);
+function isNamed(name: string, values: readonly string[]): boolean {
+  return values.length === 0 || values.includes(name);
 }
 
 /** Formats the searched locations, if they were restricted. */
@@ -120,16 +120,16 @@ export async function updateExportedCopies({ io, options, args }: CommandContext
   const found = await discoverForCommand(io, options);
   checkCopyRecord(found.installs);
   requireConfiguration(io, found);
-  const { around, installs } = found;
+  const { around: environment, installs } = found;
   const isProject = options.project ?? false;
   const clients = options.to === undefined ? undefined : parseClientIds(options.to, "name one: --to claude");
   for (const id of clients ?? []) getNativeClient(id);
-  const all = listRecordedCopies(installs, around, options.workspace);
+  const all = listRecordedCopies(installs, environment, options.workspace);
   const there = all.filter(
     ({ client, where }) => where === (isProject ? "project" : "user") && (clients?.includes(client) ?? true),
   );
   const missing = args.find((name) => !there.some(({ skill }) => skill === name));
-  if (missing !== undefined) throw createNoCopyError(missing, all, { home: around.home, isProject, clients });
+  if (missing !== undefined) throw createNoCopyError(missing, all, { home: environment.home, isProject, clients });
   const rows = there.filter(({ skill }) => args.length === 0 || args.includes(skill));
   if (rows.length === 0 && !options.json)
     createPrinter(io.stderr, io.env).line`no copies found: \`skillet export --list\` shows all`;
@@ -143,14 +143,14 @@ export async function updateExportedCopies({ io, options, args }: CommandContext
       }));
       const going = judged.flatMap(({ state, skill }) => (skill && UPDATABLE_STATES.has(state) ? [skill] : []));
       const left = judged.filter(({ state, skill }) => !skill || !UPDATABLE_STATES.has(state));
-      return { target: resolveClientTarget(client, { around, isProject }), skills: going, left };
+      return { target: resolveClientTarget(client, { around: environment, isProject }), skills: going, left };
     },
   );
   if (args.length > 0 && !options.dryRun) await askForExportTrust(io, found, jobs, options.force);
   const outcomes = await mapAsync(jobs, async (job): Promise<CopyOutcome> => {
     const outcome =
       job.skills.length === 0 ? { target: job.target, steps: [] } : await exportToClient(job, { io, options, found });
-    const left = job.left.map(({ row, state }) => createSkippedCopy(row, state, around.home));
+    const left = job.left.map(({ row, state }) => createSkippedCopy(row, state, environment.home));
     return { ...outcome, steps: [...outcome.steps, ...left].sort((a, b) => compareText(a.name, b.name)) };
   });
   return printCopyOutcomes(io, outcomes, options);
@@ -188,13 +188,15 @@ export async function removeExportedCopies({ io, options, args }: CommandContext
         : { fix: "name skills, or add --all; to see the copies", commands: ["skillet export --list"] }),
     });
   }
-  const around = resolveCommandEnvironment(io, options);
-  const installs = createClientCopyStore(around.skilletHome);
+  const environment = resolveCommandEnvironment(io, options);
+  const installs = createClientCopyStore(environment.skilletHome);
   checkCopyRecord(installs);
-  const targets = resolveTargets(clients, { around, isProject: options.project ?? false });
+  const targets = resolveTargets(clients, { around: environment, isProject: options.project ?? false });
   const places = [
     ...targets.map((target): RemovalTarget => ({ target, installed: new Set(listCopyNames(target, installs)) })),
-    ...(clients === undefined && !options.project ? findAbandonedCopies(installs, { targets, home: around.home }) : []),
+    ...(clients === undefined && !options.project
+      ? findAbandonedCopies(installs, { targets, home: environment.home })
+      : []),
   ];
   const outcomes = places.flatMap(({ target, installed }): CopyOutcome[] => {
     const names = options.all ? [...installed] : args.filter((name) => isRemovalTarget(name, target, places));
@@ -211,8 +213,8 @@ export async function removeExportedCopies({ io, options, args }: CommandContext
     (name) => !outcomes.some(({ steps, error }) => error || steps.some((step) => step.name === name)),
   );
   if (missing !== undefined) {
-    throw createNoCopyError(missing, listRecordedCopies(installs, around, options.workspace), {
-      home: around.home,
+    throw createNoCopyError(missing, listRecordedCopies(installs, environment, options.workspace), {
+      home: environment.home,
       isProject: options.project ?? false,
       clients: clients === undefined ? undefined : targets.map(({ id }) => id),
     });
@@ -252,10 +254,9 @@ function findAbandonedCopies(
 ): RemovalTarget[] {
   const known = new Set(targets.map(({ folder }) => folder));
   const gone = Object.entries(installs.entries()).filter(
-    ([place, { skill }]) =>
-      isAbsolute(place) && basename(place) === skill && !known.has(dirname(place)) && isMissing(place),
+    ([path, { skill }]) => isAbsolute(path) && basename(path) === skill && !known.has(dirname(path)) && isMissing(path),
   );
-  return [...Map.groupBy(gone, ([place]) => dirname(place))].flatMap(([folder, entries]) => {
+  return [...Map.groupBy(gone, ([path]) => dirname(path))].flatMap(([folder, entries]) => {
     const [id = ""] = entries.map(([, { client }]) => client);
     const client = Object.hasOwn(NATIVE_CLIENTS, id) ? NATIVE_CLIENTS[id] : undefined;
     const installed = new Set(entries.map(([, { skill }]) => skill));

@@ -195,8 +195,8 @@ function printExported(
   out.line`${isDryRun ? out.dim("+") : out.green("✓")} ${shown} ${out.dim(size)}`;
   if (isDryRun) for (const file of files) out.line`  ${file}`;
   const error = createPrinter(io.stderr, io.env);
-  for (const said of omitted)
-    printHanging(error, error.text`${error.yellow("!")} `, [`left out: ${said}`], { indent: 2 });
+  for (const text of omitted)
+    printHanging(error, error.text`${error.yellow("!")} `, [`left out: ${text}`], { indent: 2 });
   for (const note of notes) printHanging(error, error.text`${error.dim("·")} `, [note], { indent: 2 });
   error.line`  ${next}`;
 }
@@ -242,8 +242,8 @@ export async function exportSkillCopies(context: CommandContext<CopyOptions>): P
 const NO_CLIENT_FIX = "name one or several: --to claude,codex; `skillet export --update` updates existing copies";
 
 /** Parses the list of clients. Throws a SkillError if it is empty. */
-export function parseClientIds(given: string | undefined, fix: string): string[] {
-  const ids = new Set((given ?? "").split(",").flatMap((id) => id.trim() || []));
+export function parseClientIds(value: string | undefined, fix: string): string[] {
+  const ids = new Set((value ?? "").split(",").flatMap((id) => id.trim() || []));
   if (ids.size > 0) return [...ids];
   throw new SkillError("usage", { message: "No client was named", fix });
 }
@@ -371,9 +371,9 @@ export async function askForExportTrust(
   const clients = new Set<string>();
   for (const { target, skills } of jobs) {
     const asking = skills.filter((skill) => found.trust.getStatus(skill) === "untrusted");
-    const given = await listExportable({ target, skills: asking }, found, force);
-    for (const skill of given) waiting.add(skill);
-    if (given.length > 0) clients.add(target.client.title);
+    const exportable = await listExportable({ target, skills: asking }, found, force);
+    for (const skill of exportable) waiting.add(skill);
+    if (exportable.length > 0) clients.add(target.client.title);
   }
   if (waiting.size > 0)
     await askForTrust(io, found, [...waiting], formatExportQuestion(io, [...waiting], [...clients]));
@@ -407,11 +407,11 @@ async function listExportable(
 
 function formatExportQuestion(io: CommandIo, skills: readonly Skill[], clients: readonly string[]): string {
   const [these, their] = skills.length === 1 ? ["this skill", "its"] : [`these ${skills.length} skills`, "their"];
-  const given = `copied to ${clients.join(" and ")}, which ${clients.length === 1 ? "runs" : "run"} ${their} code outside of skillet's sandbox`;
+  const exported = `copied to ${clients.join(" and ")}, which ${clients.length === 1 ? "runs" : "run"} ${their} code outside of skillet's sandbox`;
   // Trust is not limited to the client.
   const hasTools = skills.some(({ manifest }) => manifest.toolsets.length > 0);
   const tools = hasTools ? ` ${their} tools to run as you here, without a sandbox,` : "";
-  const question = `Trust ${these} to be followed,${tools} and to be ${given}?`;
+  const question = `Trust ${these} to be followed,${tools} and to be ${exported}?`;
   return wrapText(question, createPrinter(io.stderr, io.env).width - " [y/N] y".length).join("\n");
 }
 

@@ -58,8 +58,8 @@ interface CodeExplanation {
 /** Explains a code. A finding and a rule of the scanner can have the same one. */
 async function explainCode(typed: string): Promise<CodeExplanation[]> {
   const { findNewName } = await import("../../errors/renamed-names.ts");
-  const given = normalizeCode(typed);
-  const code = findNewName("code", given) ?? given;
+  const value = normalizeCode(typed);
+  const code = findNewName("code", value) ?? value;
   const { FINDING_CODES } = await import("../../errors/finding-codes.ts");
   const { SCAN_RULES } = await import("../../scan/all-rules.ts");
   const found: CodeExplanation[] = [];
@@ -82,7 +82,7 @@ async function explainCode(typed: string): Promise<CodeExplanation[]> {
   }
   for (const { id, title, why, fix } of SCAN_RULES)
     if (id === code) found.push({ code, meaning: `The skill ${title}. ${why}`, fix, pages: [formatPage("scan.md")] });
-  return found.map((one) => (code === given ? one : { ...one, formerName: given }));
+  return found.map((one) => (code === value ? one : { ...one, formerName: value }));
 }
 
 /** Returns the code in a copied text such as `[not-utf8]`. */

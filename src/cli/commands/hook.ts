@@ -129,8 +129,8 @@ function printHookDecision(io: CommandIo, { kind, text, skills, reasons }: HookA
 
 /** Prints only the number of omitted skills: a client may show its model what a hook prints. */
 function printUntrustedHint(io: CommandIo, found: DiscoverResult): void {
-  const standing = createTextTrust(found);
-  const { length } = found.catalog.skills.filter((skill) => standing(skill) !== undefined);
+  const textTrust = createTextTrust(found);
+  const { length } = found.catalog.skills.filter((skill) => textTrust(skill) !== undefined);
   const out = createPrinter(io.stderr, io.env);
   if (length > 0)
     out.line`${out.dim("·")} ${formatCount(length, "skill")} not offered until approved: skillet trust --text .`;

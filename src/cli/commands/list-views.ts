@@ -33,12 +33,12 @@ import { printSkillList, toSkillJson } from "./list.ts";
 
 /** Lists the added skills with their source and lock state. */
 export async function listAddedSkills({ io, options }: CommandContext<object>): Promise<number> {
-  const around = resolveCommandEnvironment(io, options);
-  const places = openDistinctLockedDirs(around, ["user", "project"]);
+  const environment = resolveCommandEnvironment(io, options);
+  const places = openDistinctLockedDirs(environment, ["user", "project"]);
   const found = await discoverForCommand(io, options);
   const isConfigured = printConfigurationWarnings(io, found);
   const { catalog } = found;
-  const stamps = createFingerprintCache(around.skilletHome);
+  const stamps = createFingerprintCache(environment.skilletHome);
   const rows = places.flatMap(({ skillsDir, skills }) => {
     const { isProject } = skillsDir;
     const locked = skills.map(([name, entry]) => {
@@ -57,7 +57,7 @@ export async function listAddedSkills({ io, options }: CommandContext<object>): 
   });
   rows.sort((a, b) => Number(a.isProject) - Number(b.isProject) || compareText(a.name, b.name));
   if (options.json) printJson(io.stdout, { skills: rows });
-  else printAddedSkills(io, rows, around);
+  else printAddedSkills(io, rows, environment);
   return isConfigured ? EXIT.fine : EXIT.usage;
 }
 
@@ -75,7 +75,7 @@ type AddedSkillRow = { name: string; folder: string; isProject: boolean; state: 
 );
 
 /** Writes all lines at once: a thousand writes take longer than the work they report. */
-function printAddedSkills(io: CommandIo, rows: readonly AddedSkillRow[], around: Environment): void {
+function printAddedSkills(io: CommandIo, rows: readonly AddedSkillRow[], environment: Environment): void {
   const lines: string[] = [];
   const { isTTY, columns } = io.stdout;
   const out = createPrinter({ isTTY, columns, write: (text) => lines.push(text) }, io.env);
@@ -86,7 +86,7 @@ function printAddedSkills(io: CommandIo, rows: readonly AddedSkillRow[], around:
       VERIFY_LABELS[row.state],
       row.source !== undefined && row.isEdited && "with your changes",
       row.source !== undefined && !row.isEnabled && "disabled",
-      row.source !== undefined && row.adopted && `adopted in ${formatDisplayPath(row.folder, around)}`,
+      row.source !== undefined && row.adopted && `adopted in ${formatDisplayPath(row.folder, environment)}`,
       row.isProject && "project",
     ].filter(Boolean);
     const origin = row.source === undefined ? "" : formatOrigin(row);
@@ -137,7 +137,7 @@ export async function listByClient({ io, options }: CommandContext<object>): Pro
 export async function watchSkillList({ io, options }: CommandContext<object>): Promise<number> {
   const found = await discoverForCommand(io, options, { follow: true, remote: "background" });
   const isConfigured = printConfigurationWarnings(io, found);
-  const { around } = found;
+  const { around: environment } = found;
   const out = createPrinter(io.stdout, io.env);
   const availableIn = (from: Catalog) => from.available((skill) => findUnavailability(skill, found));
   // Before the list is printed: changes while the watchers start must not be lost.
@@ -171,7 +171,7 @@ export async function watchSkillList({ io, options }: CommandContext<object>): P
     print(out.green("+"), added);
     print(out.yellow("~"), changed);
     print(out.red("-"), removed);
-    for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
+    for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, environment);
   };
   const watchAll = () => watchCatalog(catalog, (change) => printChanges(change.catalog, change));
   let watching: Promise<Watcher> = watchAll();

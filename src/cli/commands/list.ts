@@ -204,12 +204,12 @@ const MAX_DESCRIPTION_WIDTH = 160;
 const MIN_DESCRIPTION_WIDTH = 10;
 
 async function printListSummary(io: CommandIo, found: DiscoverResult, available: number): Promise<void> {
-  const { catalog, around } = found;
+  const { catalog, around: environment } = found;
   const error = createPrinter(io.stderr, io.env);
   if (catalog.skills.length === 0) {
     printWrappedLine(
       error,
-      `no skills found in ${formatSkillsFolder(around.workspace, around)} or your home folder: create one with \`skillet new NAME\`; \`skillet doctor\` shows the searched folders`,
+      `no skills found in ${formatSkillsFolder(environment.workspace, environment)} or your home folder: create one with \`skillet new NAME\`; \`skillet doctor\` shows the searched folders`,
     );
   }
   const broken = countBrokenFiles(catalog);
@@ -239,7 +239,7 @@ async function printUnlisted(
   isDenied: (skill: Skill) => Problem | undefined,
 ): Promise<void> {
   const out = createPrinter(io.stdout, io.env);
-  const { catalog, around } = found;
+  const { catalog, around: environment } = found;
   printListSection(out, "Not available here", catalog.skills, (skill) => {
     const denial = isDenied(skill);
     if (denial) return [skill.name, `${denial.message}; ${formatFix(denial)}`];
@@ -252,14 +252,17 @@ async function printUnlisted(
   }));
   printListSection(out, "Identical copies in several places", copies, ({ skill, locations }) => {
     if (locations.length > 1)
-      return [skill.name, locations.map(({ source, file = source }) => formatDisplayPath(file, around)).join(", ")];
+      return [
+        skill.name,
+        locations.map(({ source, file = source }) => formatDisplayPath(file, environment)).join(", "),
+      ];
   });
   printListSection(out, "Shadowed by a nearer copy", await findRealShadows(found), (skill) => {
     const [winner] = catalog.copies(skill.name);
     return winner && [formatSkillAddress(skill, found), `by ${formatSkillAddress(winner, found)}`];
   });
   if (catalog.diagnostics.length > 0) out.line``;
-  for (const diagnostic of catalog.diagnostics) printDiagnostic(out, diagnostic, around);
+  for (const diagnostic of catalog.diagnostics) printDiagnostic(out, diagnostic, environment);
 }
 
 function printListSection<T>(
@@ -335,17 +338,17 @@ const MAX_EXAMPLE_NAME_LENGTH = 14;
 export async function printOverview({ io, options }: CommandContext<object>): Promise<number> {
   const found = await discoverForCommand(io, options);
   const isConfigured = printConfigurationWarnings(io, found);
-  const { catalog, around } = found;
+  const { catalog, around: environment } = found;
   const skills = listAvailableSkills(catalog, found);
   if (options.json) {
     const folders = catalog.sources.map(({ path: folder, ...source }) => ({ ...source, ...omitUndefined({ folder }) }));
-    printJson(io.stdout, { workspace: around.workspace, skills: skills.map(toSkillJson), folders });
+    printJson(io.stdout, { workspace: environment.workspace, skills: skills.map(toSkillJson), folders });
     return isConfigured ? EXIT.fine : EXIT.usage;
   }
   const out = createPrinter(io.stdout, io.env);
   const scopes = SCOPES.map((scope) => [scope, skills.filter((skill) => skill.origin.scope === scope).length] as const);
   const parts = scopes.filter(([, number]) => number > 0).map(([scope, number]) => `${number} ${scope}`);
-  out.line`${out.bold("skillet")}: ${formatCount(skills.length, "skill")} for ${formatHomePath(around.workspace, around.home)}${parts.length > 0 ? ` (${parts.join(", ")})` : ""}`;
+  out.line`${out.bold("skillet")}: ${formatCount(skills.length, "skill")} for ${formatHomePath(environment.workspace, environment.home)}${parts.length > 0 ? ` (${parts.join(", ")})` : ""}`;
   out.line``;
   printSkillList(io, skills.slice(0, OVERVIEW_SKILLS), found.trust);
   if (skills.length > OVERVIEW_SKILLS) out.line`${out.dim(`… and ${skills.length - OVERVIEW_SKILLS} more`)}`;

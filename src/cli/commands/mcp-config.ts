@@ -77,13 +77,13 @@ async function printMcpConfig({ io, options, args }: CommandContext<McpConfigOpt
   const name = checkServerName(options);
   const client = findMcpClient(options.for);
   const scope: ConfigScope = options.project ? "project" : "user";
-  const around = resolveCommandEnvironment(io, options);
-  const server = await resolveServer(io, { ...options, args, client, around });
-  const file = client[scope]({ ...around, env: io.env, platform: process.platform });
+  const environment = resolveCommandEnvironment(io, options);
+  const server = await resolveServer(io, { ...options, args, client, environment });
+  const file = client[scope]({ ...environment, env: io.env, platform: process.platform });
   const path = [...client.servers(await readClientDocument(file, client.format)), name];
   const snippet: McpSnippet = { format: client.format, path, entry: client.entry(server) };
   // The client's own command writes project files in its working directory.
-  const command = scope === "user" || around.workspace === io.cwd ? client.add?.(name, server, scope) : undefined;
+  const command = scope === "user" || environment.workspace === io.cwd ? client.add?.(name, server, scope) : undefined;
   const outcome = options.write ? await writeServerEntry(file, snippet, { client, scope }) : "not asked";
   const written = typeof outcome === "object" && "after" in outcome;
   const replaced = written ? compareEntries(outcome) : undefined;
@@ -100,7 +100,7 @@ async function printMcpConfig({ io, options, args }: CommandContext<McpConfigOpt
   }
   if (outcome instanceof SkillError) return printUnwritten(io, options.json ? undefined : snippet, outcome);
   if (options.json) return EXIT.fine;
-  const shown = scope === "user" ? formatHomePath(file, around.home) : formatDisplayPath(file, around);
+  const shown = scope === "user" ? formatHomePath(file, environment.home) : formatDisplayPath(file, environment);
   if (options.write) {
     const out = createPrinter(io.stdout, io.env);
     const done = replaced ? "changed in" : written ? "added to" : "was already in";
@@ -113,7 +113,7 @@ async function printMcpConfig({ io, options, args }: CommandContext<McpConfigOpt
     if (command) out.line`  or let ${client.title} do it: ${out.cyan(command.map(quoteIfNeeded).join(" "))}`;
   }
   if (outcome !== "same")
-    printClientNextSteps(io, { client, scope, server, tokenFile: getServerTokenPath(around.skilletHome) });
+    printClientNextSteps(io, { client, scope, server, tokenFile: getServerTokenPath(environment.skilletHome) });
   if ("url" in server) printChangedAddress(io, options.url ?? "", server);
   return EXIT.fine;
 }
@@ -139,18 +139,18 @@ function findMcpClient(name: string): McpClient {
 interface ServerRequest extends Pick<McpConfigOptions, "url" | "project">, CommonOptions {
   args: readonly string[];
   client: McpClient;
-  around: Environment;
+  environment: Environment;
 }
 
 /** Returns the client's entry for the server that the options describe. */
 export async function resolveServer(
   io: CommandIo,
-  { url, args, workspace, project, client, around }: ServerRequest,
+  { url, args, workspace, project, client, environment }: ServerRequest,
 ): Promise<McpServerTarget> {
-  if (url !== undefined) return parseServerUrl(io, url, args, getTokenFile(client, around));
+  if (url !== undefined) return parseServerUrl(io, url, args, getTokenFile(client, environment));
   await checkServeOptions(io, args);
-  const given = workspace !== undefined ? around.workspace : project ? client.workspace : undefined;
-  const where = given === undefined ? [] : ["--workspace", given];
+  const value = workspace !== undefined ? environment.workspace : project ? client.workspace : undefined;
+  const where = value === undefined ? [] : ["--workspace", value];
   // By absolute paths, because the package is not published, and a client started from a desktop does not find the `node` of a version
   // manager. An older Node works too: the program restarts itself with its own Node if that is next to it.
   const { command, args: program } = getOwnProgram();
@@ -296,9 +296,9 @@ export function printClientNextSteps(io: CommandIo, { client, scope, server, tok
 }
 
 /** Prints the address if it was completed. */
-function printChangedAddress(io: CommandIo, given: string, { url }: Extract<McpServerTarget, { url: string }>): void {
+function printChangedAddress(io: CommandIo, value: string, { url }: Extract<McpServerTarget, { url: string }>): void {
   const out = createPrinter(io.stderr, io.env);
-  if (new URL(given).href !== url) out.line`  ${MCP_URL_PATH} was added to the address: ${url}`;
+  if (new URL(value).href !== url) out.line`  ${MCP_URL_PATH} was added to the address: ${url}`;
 }
 
 /** A client, and the state of its connection in one scope. */
@@ -336,9 +336,9 @@ export function isConnected({ server, hook }: ConnectionState): boolean {
 
 /** Lists the clients on this machine with their connections. */
 export async function listConnections(io: CommandIo, options: CommonOptions): Promise<number> {
-  const around = resolveCommandEnvironment(io, options);
-  const environment = { ...around, env: io.env, platform: process.platform };
-  const all = await readConnections(environment, createConnectionStore(around.skilletHome).entries());
+  const commandEnvironment = resolveCommandEnvironment(io, options);
+  const environment = { ...commandEnvironment, env: io.env, platform: process.platform };
+  const all = await readConnections(environment, createConnectionStore(commandEnvironment.skilletHome).entries());
   const facts = all.filter(({ isFound, scope, state }) => isFound || scope === "project" || isConnected(state));
   if (options.json) {
     printJson(io.stdout, { clients: all.map(toConnectionJson) });

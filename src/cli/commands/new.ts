@@ -58,16 +58,16 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
       fix: `use up to ${MAX_NAME_LENGTH} lowercase letters, digits and single hyphens: ${suggestName(name)}`,
     });
   }
-  const around = resolveCommandEnvironment(io, options);
+  const environment = resolveCommandEnvironment(io, options);
   const parent = options.in
     ? resolve(io.cwd, options.in)
     : options.user
-      ? join(around.skilletHome, "skills")
-      : (listLocations(around).at(-1)?.path ?? "");
+      ? join(environment.skilletHome, "skills")
+      : (listLocations(environment).at(-1)?.path ?? "");
   const folder = join(parent, name);
   if (existsSync(folder)) {
     throw new SkillError("exists", {
-      message: `${formatDisplayPath(folder, around)} already exists`,
+      message: `${formatDisplayPath(folder, environment)} already exists`,
       fix: "choose another name, or edit the existing skill",
     });
   }
@@ -87,7 +87,7 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
   } catch (error) {
     rmSync(draft, { recursive: true, force: true });
     throw new SkillError("unwritable", {
-      message: `${formatDisplayPath(folder, around)} cannot be created`,
+      message: `${formatDisplayPath(folder, environment)} cannot be created`,
       fix: `check that ${dirname(folder)} is writable`,
       cause: error,
     });
@@ -100,7 +100,7 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
   if (options.json) printJson(io.stdout, { name, file, ...(types ? { types: types.folder } : {}) });
   else {
     const out = createPrinter(io.stdout, io.env);
-    const here = { ...around, workspace: io.cwd };
+    const here = { ...environment, workspace: io.cwd };
     out.line`${out.green("✓")} ${formatDisplayPath(file, here)}`;
     if (types) {
       out.line`${out.green("✓")} ${formatDisplayPath(join(folder, "toolsets", "index.ts"), here)}`;
@@ -116,8 +116,8 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
 /** Trusts the new skill: its author is the user, wherever it is. A later change by others needs trust again. */
 async function trustNewSkill(io: CommandIo, options: CommonOptions, folder: string): Promise<void> {
   const found = await discoverForCommand(io, options);
-  const place = realpathSync(folder);
-  const skill = [...found.catalog.skills, ...found.catalog.shadowed].find(({ origin }) => origin.folder === place);
+  const path = realpathSync(folder);
+  const skill = [...found.catalog.skills, ...found.catalog.shadowed].find(({ origin }) => origin.folder === path);
   if (skill && found.trust.getStatus(skill) === "untrusted")
     found.trust.grant([{ skill, copy: await copySkill(skill) }]);
 }

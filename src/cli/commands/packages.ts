@@ -108,12 +108,12 @@ async function buildSkillPackages({ io, options, args }: CommandContext<BuildPac
   const skills = args.length > 0 ? args.map((name) => found.catalog.get(name)) : listEnabledSkills(found);
   const { asked, failures } = collectRequests(skills, found);
   const work: BuildContext = { ...createBuildProgress(io), failures, update: options.update ?? false };
-  const places = resolvePackageFolders(found.around);
+  const packageFolders = resolvePackageFolders(found.around);
   const results: Record<string, unknown>[] = [];
   const out = createPrinter(io.stdout, io.env);
   for (const { names, skills: by } of asked) {
     await collectFailure(by, work, async () => {
-      const result = await (options.dryRun ? planLayer : buildLayer)(names, places, work);
+      const result = await (options.dryRun ? planLayer : buildLayer)(names, packageFolders, work);
       results.push({ names, skills: by, ...result.facts });
       if (!options.json)
         out.line`${out.green("✓")} ${out.bold(names.join(", "))}  ${result.text}  ${out.dim(by.join(", "))}`;
@@ -179,9 +179,9 @@ async function buildDeclaredLibraries(
 
 function planLibraries(found: DiscoverResult, skills: readonly Skill[]): LibraryBuildResult["libraries"] {
   return skills.flatMap((skill) => {
-    const given = listSkillPackages(skill, found);
+    const packages = listSkillPackages(skill, found);
     return (["python", "npm"] as const).flatMap((kind) =>
-      given[kind].length > 0 ? [{ name: skill.name, kind, wanted: given[kind] }] : [],
+      packages[kind].length > 0 ? [{ name: skill.name, kind, wanted: packages[kind] }] : [],
     );
   });
 }
@@ -264,11 +264,11 @@ function toLibraryJson({ built: builtAt, ...library }: LibrarySummary): object {
 /** Removes packages that no skill uses, after showing them and asking. */
 async function prunePackages({ io, options }: CommandContext<PrunePackagesOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
-  const places = resolvePackageFolders(found.around);
+  const packageFolders = resolvePackageFolders(found.around);
   // An invalid set cannot have been built.
   const sets = collectRequests(found.catalog.skills, found).asked.map(({ names }) => names);
   const libraries = await findUnusedSkillLibraries(found, found.catalog.skills);
-  const planned = { ...findUnusedLayers(places, sets), libraries };
+  const planned = { ...findUnusedLayers(packageFolders, sets), libraries };
   const [out, error] = [createPrinter(io.stdout, io.env), createPrinter(io.stderr, io.env)];
   const isNothing = countUnused(planned) === 0;
   const isAsked = !options.dryRun && !options.yes && !isNothing;
@@ -283,7 +283,7 @@ async function prunePackages({ io, options }: CommandContext<PrunePackagesOption
     else printUnused(out, "would remove", planned);
     return EXIT.fine;
   }
-  const { layers, bases } = await pruneAptLayers(places, sets);
+  const { layers, bases } = await pruneAptLayers(packageFolders, sets);
   pruneSkillLibraries(found, libraries);
   const removed = { layers, bases, libraries };
   if (options.json) printJson(io.stdout, { isDryRun: false, ...toUnusedJson(removed) });
@@ -315,8 +315,8 @@ function printUnused(out: Printer, what: string, unused: UnusedPackages): void {
   if (countUnused(unused) === 0) out.line`nothing to remove`;
 }
 
-async function planLayer(names: readonly string[], places: PackageFolders, options: BuildContext) {
-  const plan = await planPackages(names, places, options);
+async function planLayer(names: readonly string[], packageFolders: PackageFolders, options: BuildContext) {
+  const plan = await planPackages(names, packageFolders, options);
   const { by, base, packages, download: bytes } = plan;
   return {
     facts: { by, packages: toVersionsJson(packages), base: toVersionsJson(base), bytes },
@@ -331,9 +331,9 @@ function formatPlan({ by, packages, base, download }: PackagePlan): string {
   return `would fetch ${formatMegabytes(download)}: ${list || "nothing more"}${more}`;
 }
 
-async function buildLayer(names: readonly string[], places: PackageFolders, options: BuildContext) {
+async function buildLayer(names: readonly string[], packageFolders: PackageFolders, options: BuildContext) {
   const start = performance.now();
-  const root = await buildPackages(names, places, options);
+  const root = await buildPackages(names, packageFolders, options);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   const facts = {
     by: root.kind,
@@ -395,11 +395,11 @@ function printFailures(io: CommandIo, failures: readonly PackageFailure[]): void
   }
 }
 
-function printNothingDeclared(io: CommandIo, args: readonly string[], { around }: DiscoverResult): void {
+function printNothingDeclared(io: CommandIo, args: readonly string[], { around: environment }: DiscoverResult): void {
   const where =
     args.length > 0
       ? args.join(", ")
-      : `no skill in ${formatSkillsFolder(around.workspace, around)} or your home folder`;
+      : `no skill in ${formatSkillsFolder(environment.workspace, environment)} or your home folder`;
   const verb = `${args.length > 1 ? "declare" : "declares"} ${args.length > 0 ? "no " : ""}system packages`;
   const text = `${where} ${verb}: add \`packages: [jq]\` to a SKILL.md`;
   printWrappedLine(createPrinter(io.stderr, io.env), text);

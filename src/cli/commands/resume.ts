@@ -43,8 +43,8 @@ interface ResumeOptions extends RunOutputOptions {
 }
 
 /** Resumes a run where it stopped. */
-async function resumeById({ io, options, args: [given = ""] }: CommandContext<ResumeOptions>): Promise<number> {
-  return resumeAndPrint(io, await (await openCommandRuns(io, options)).find(given), options);
+async function resumeById({ io, options, args: [value = ""] }: CommandContext<ResumeOptions>): Promise<number> {
+  return resumeAndPrint(io, await (await openCommandRuns(io, options)).find(value), options);
 }
 
 /** Gives a queued run to the workers again. */
@@ -169,17 +169,17 @@ export const cancelCommand: CommandDefinition = {
 /** Cancels a run and records its outcome. Returns the run as it was before. */
 export async function cancelStoredRun(
   { runs, statistics }: Pick<DiscoverResult, "runs" | "statistics">,
-  given: string,
+  value: string,
 ): Promise<RunSummary> {
-  const run = await runs.find(given);
+  const run = await runs.find(value);
   await runs.cancel(run.id);
   await statistics.recordOutcome(run.id, "aborted");
   return run;
 }
 
 /** Cancels a run, also one of another process. */
-async function cancelRun({ io, options, args: [given = ""] }: CommandContext<object>): Promise<number> {
-  const { id, owner } = await cancelStoredRun(await openCommandStores(io, options), given);
+async function cancelRun({ io, options, args: [value = ""] }: CommandContext<object>): Promise<number> {
+  const { id, owner } = await cancelStoredRun(await openCommandStores(io, options), value);
   if (options.json) printJson(io.stdout, { run: id, ...(owner === undefined ? {} : { owner }) });
   else {
     const out = createPrinter(io.stdout, io.env);

@@ -233,14 +233,14 @@ export async function readPipedText(io: CommandIo, hint = ""): Promise<string | 
   return text;
 }
 
-async function readContextText(io: CommandIo, given: string): Promise<string | undefined> {
-  return given === "-" ? io.stdin?.() : readTextArgument(io, given);
+async function readContextText(io: CommandIo, value: string): Promise<string | undefined> {
+  return value === "-" ? io.stdin?.() : readTextArgument(io, value);
 }
 
 /** Returns a text, or with `@file` the content of a file. */
-function readTextArgument(io: CommandIo, given: string): string {
-  if (!given.startsWith("@")) return given;
-  const path = resolve(io.cwd, given.slice(1));
+function readTextArgument(io: CommandIo, value: string): string {
+  if (!value.startsWith("@")) return value;
+  const path = resolve(io.cwd, value.slice(1));
   try {
     return readTextFile(path);
   } catch (error) {
@@ -287,13 +287,13 @@ function parseJsonInput(text: string): unknown {
 export function parseLimits<Name extends string>(
   name: Name,
   option: string,
-  given: string | undefined,
+  value: string | undefined,
 ): { [K in Name]?: number } {
-  if (given === undefined) return {};
-  const number = Number(given);
+  if (value === undefined) return {};
+  const number = Number(value);
   if (Number.isFinite(number) && number > 0) return { [name]: number } as { [K in Name]?: number };
   throw new SkillError("usage", {
-    message: `${option} is "${given}", which is not a number above 0`,
+    message: `${option} is "${value}", which is not a number above 0`,
     fix: `for example ${option} 60`,
   });
 }

@@ -163,10 +163,10 @@ function parseRunQuery({ state, skill, user, since, number }: RunsOptions): RunQ
   };
 }
 
-export function parseCountOption(option: string, given: string): number {
-  if (/^\d{1,9}$/.test(given)) return Number(given);
+export function parseCountOption(option: string, value: string): number {
+  if (/^\d{1,9}$/.test(value)) return Number(value);
   throw new SkillError("usage", {
-    message: `${option} is "${given}", which is not a number`,
+    message: `${option} is "${value}", which is not a number`,
     fix: `for example ${option} 50`,
   });
 }
@@ -251,9 +251,9 @@ interface ShowRunOptions {
 }
 
 /** Shows one run from its request to its result. */
-async function showRun({ io, options, args: [given = ""] }: CommandContext<ShowRunOptions>): Promise<number> {
+async function showRun({ io, options, args: [value = ""] }: CommandContext<ShowRunOptions>): Promise<number> {
   const runs = await openCommandRuns(io, options);
-  const summary = await runs.find(given);
+  const summary = await runs.find(value);
   const run = createRunReport(summary, await runs.read(summary.id));
   const { problems } = run;
   if (options.json) printJson(io.stdout, run);
@@ -271,8 +271,8 @@ function printRun(io: CommandIo, summary: RunSummary, lines: readonly JournalLin
   const width = Math.min(out.width, MAX_LINE_WIDTH);
   const { id, at, workspace, state, approvalRequest: request, caller } = summary;
   out.line`${paintRunMark(out, summary)} ${out.bold(formatRunSubject(summary))}  ${paintRunState(out, summary)}  ${out.dim(id)}`;
-  const place = workspace === undefined ? "" : `, in ${formatHomePath(workspace, getUserHome(io.env))}`;
-  out.line`  ${out.dim(`${at.slice(0, 19).replace("T", " ")} UTC, ${formatAge(at)}${place}`)}`;
+  const folder = workspace === undefined ? "" : `, in ${formatHomePath(workspace, getUserHome(io.env))}`;
+  out.line`  ${out.dim(`${at.slice(0, 19).replace("T", " ")} UTC, ${formatAge(at)}${folder}`)}`;
   if (caller?.userId !== undefined) {
     const tenant = caller.tenant === undefined ? "" : ` of ${caller.tenant}`;
     out.line`  ${out.dim(`for ${truncateLine(caller.userId, 128)}${tenant}`)}`;

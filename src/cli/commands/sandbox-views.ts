@@ -86,10 +86,10 @@ export async function printSafetyReport(
  * runs any more, and the result is incomplete.
  */
 export async function toSafetyJson(
-  { settings, around }: Pick<DiscoverResult, "settings" | "around">,
+  { settings, around: environment }: Pick<DiscoverResult, "settings" | "around">,
   signal: AbortSignal,
 ) {
-  const home = around.skilletHome;
+  const home = environment.skilletHome;
   const sandbox = stopAtSignal(await createSandbox({ settings: settings.sandbox, home }), signal);
   const card = await collectSafetyFacts(sandbox, home, settings, signal);
   return { ...card, held: card.probes.filter(({ holds }) => holds).length, of: card.probes.length };

@@ -90,11 +90,11 @@ const ADVICE_NOTE =
 async function scanTargets({ io, options, args }: CommandContext<ScanCommandOptions>): Promise<number> {
   const format = options.json ? "json" : (options.format ?? "text");
   const least = FINDING_WEIGHTS.indexOf(options.min ?? "low");
-  const around = resolveCommandEnvironment(io, options);
+  const environment = resolveCommandEnvironment(io, options);
   const paths = distinctPaths(
-    args.length > 0 ? await resolveNamedPaths(io, options, args) : listWorkspaceFolders(around),
+    args.length > 0 ? await resolveNamedPaths(io, options, args) : listWorkspaceFolders(environment),
   );
-  const skillsFolders = await listDiscoveryFolders(around);
+  const skillsFolders = await listDiscoveryFolders(environment);
   const all: ScanTargets = { scanned: [], problems: [] };
   await runWithWaitIndicator(io, "scanning", async ({ at }) => {
     for (const path of paths) {
@@ -116,8 +116,9 @@ async function scanTargets({ io, options, args }: CommandContext<ScanCommandOpti
     }),
   };
   if (format === "json") printJson(io.stdout, toScanJson(shown));
-  else if (format === "sarif") printJson(io.stdout, toScanSarif(shown, resolveReportRoot(io.env, around.workspace)));
-  else printScanReport(io, shown, { ...around, workspace: io.cwd });
+  else if (format === "sarif")
+    printJson(io.stdout, toScanSarif(shown, resolveReportRoot(io.env, environment.workspace)));
+  else printScanReport(io, shown, { ...environment, workspace: io.cwd });
   if (all.scanned.length === 0 && all.problems.length === 0) {
     const where = args.length > 0 ? args.join(", ") : "this workspace";
     createPrinter(io.stderr, io.env).line`no skills in ${where}: name a folder, a file or a skill`;
@@ -171,11 +172,11 @@ function describeScanRule(id: string): object {
   };
 }
 
-function printScanReport(io: CommandIo, { scanned, problems, counts }: ScanReport, around: Environment): void {
+function printScanReport(io: CommandIo, { scanned, problems, counts }: ScanReport, environment: Environment): void {
   const out = createPrinter(io.stdout, io.env);
-  for (const one of scanned) printScannedSkill(out, one, around);
+  for (const one of scanned) printScannedSkill(out, one, environment);
   for (const { code, file, message, fix, commands } of problems) {
-    printHanging(out, out.text`${out.red("✗")} `, [`${formatDisplayPath(file, around)} ${message}`], {
+    printHanging(out, out.text`${out.red("✗")} `, [`${formatDisplayPath(file, environment)} ${message}`], {
       indent: 2,
       code,
     });
@@ -194,9 +195,9 @@ function printScanReport(io: CommandIo, { scanned, problems, counts }: ScanRepor
 function printScannedSkill(
   out: Printer,
   { name, path, isSkill, findings, omitted }: ScanReport["scanned"][number],
-  around: Environment,
+  environment: Environment,
 ): void {
-  const where = out.dim(`${formatDisplayPath(path, around)}${isSkill ? "" : ", not a skill"}`);
+  const where = out.dim(`${formatDisplayPath(path, environment)}${isSkill ? "" : ", not a skill"}`);
   if (findings.length === 0) {
     out.line`${out.dim("·")} ${name} ${where}: ${omitted === 0 ? "no findings" : `${omitted} of lower severity`}`;
     return;

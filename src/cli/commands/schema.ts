@@ -281,20 +281,20 @@ export const typesCommand: CommandDefinition = {
 };
 
 async function writeTypes({ io, options, args: [path] }: CommandContext<object>): Promise<number> {
-  const around = resolveCommandEnvironment(io, options);
-  const given = path === undefined ? (listLocations(around).at(-1)?.path ?? "") : resolve(io.cwd, path);
-  if (!existsSync(given) || !statSync(given).isDirectory()) {
+  const environment = resolveCommandEnvironment(io, options);
+  const value = path === undefined ? (listLocations(environment).at(-1)?.path ?? "") : resolve(io.cwd, path);
+  if (!existsSync(value) || !statSync(value).isDirectory()) {
     throw new SkillError("not-found", {
-      message: `${formatDisplayPath(given, around)} is not a folder`,
+      message: `${formatDisplayPath(value, environment)} is not a folder`,
       fix: "name a skill folder, or a folder of skills",
       commands: ["skillet types skills/NAME"],
     });
   }
-  const { folder, written, kept } = writeToolsetTypes(existsSync(join(given, "SKILL.md")) ? dirname(given) : given);
+  const { folder, written, kept } = writeToolsetTypes(existsSync(join(value, "SKILL.md")) ? dirname(value) : value);
   if (options.json) printJson(io.stdout, { folder, written, kept });
   else {
     const out = createPrinter(io.stdout, io.env);
-    const here = { ...around, workspace: io.cwd };
+    const here = { ...environment, workspace: io.cwd };
     for (const name of written) out.line`${out.green("✓")} ${formatDisplayPath(join(folder, name), here)}`;
     for (const name of kept)
       out.line`${out.dim("·")} ${formatDisplayPath(join(folder, name), here)} is already installed and was not changed`;

@@ -131,13 +131,13 @@ function printScriptOutcome(
     printDiffExcerpt(error, warning.data?.["diff"]);
   }
   const { isolation, ms, warnings, view } = result;
-  const { said, key } = describeEnding(result);
+  const { said: text, key } = describeEnding(result);
   const how = isolation?.level === "none" ? "NOT ISOLATED" : `${isolation?.level} isolation by ${isolation?.by}`;
   const seen =
     view?.workspace && `${ACCESS_VERBS[view.workspace.access]} ${shortenHomePath(view.workspace.path, host)}`;
   const mark = result.isError ? error.red("✗") : error.green("✓");
   const butWarned = result.isError && result.exitCode === 0 && warnings.length > 0 ? ", with warnings" : "";
-  error.line`${mark} ${said}${butWarned} ${error.dim(`(${(ms / 1000).toFixed(2)} s, ${how}, ${seen ?? "workspace not visible"})`)}`;
+  error.line`${mark} ${text}${butWarned} ${error.dim(`(${(ms / 1000).toFixed(2)} s, ${how}, ${seen ?? "workspace not visible"})`)}`;
   if (key !== undefined) error.line`  ${key} in config.toml sets the limit`;
 }
 

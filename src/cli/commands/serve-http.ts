@@ -276,9 +276,9 @@ interface ServerToken {
   isNew?: boolean;
 }
 
-function loadServerToken({ token: given }: ServeCommandOptions, io: CommandIo, skilletHome: string): ServerToken {
-  if (given === false) return { token: false };
-  return typeof given === "string" ? { token: readTokenReference(given, io) } : readOrCreateServerToken(skilletHome);
+function loadServerToken({ token: value }: ServeCommandOptions, io: CommandIo, skilletHome: string): ServerToken {
+  if (value === false) return { token: false };
+  return typeof value === "string" ? { token: readTokenReference(value, io) } : readOrCreateServerToken(skilletHome);
 }
 
 function printServerToken(

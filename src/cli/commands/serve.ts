@@ -243,10 +243,10 @@ async function revokeTokens({ io, options, args: [name = ""] }: CommandContext<o
       ...(meant ? { fix: `did you mean ${meant}?` } : { fix: "list the tokens", commands: ["skillet token list"] }),
     });
   }
-  const around = resolveCommandEnvironment(io, options);
+  const environment = resolveCommandEnvironment(io, options);
   for (const { id, person } of revoked)
-    await recordChange(around, "token.revoke", { user: person, account: `token ${id}` });
-  const reached = await waitUntilApplied(store.file, around);
+    await recordChange(environment, "token.revoke", { user: person, account: `token ${id}` });
+  const reached = await waitUntilApplied(store.file, environment);
   if (options.json) printJson(io.stdout, { revoked, ...toConfigReachJson(reached) });
   else {
     const out = createPrinter(io.stdout, io.env);

@@ -96,15 +96,19 @@ function createNoFileError(file: string): SkillError {
 }
 
 /** Throws for a missing skill. If it did not load, prints the reasons. */
-export function failMissingSkill(io: CommandIo, { catalog, around, locations }: DiscoverResult, name: string): never {
+export function failMissingSkill(
+  io: CommandIo,
+  { catalog, around: environment, locations }: DiscoverResult,
+  name: string,
+): never {
   const about = catalog.diagnostics.filter((diagnostic) => isAboutSkill(diagnostic, name));
   const errors = about.filter(({ severity }) => severity === "error");
   const reasons = errors.length > 0 ? errors : about;
-  if (reasons.length === 0) refuseEmptyFolder(name, locations, around);
+  if (reasons.length === 0) refuseEmptyFolder(name, locations, environment);
   if (reasons.length === 0) catalog.get(name);
   const error = createPrinter(io.stderr, io.env);
   error.line`${error.red("✗")} Skill '${name}' did not load:`;
-  for (const diagnostic of reasons) printDiagnostic(error, diagnostic, around);
+  for (const diagnostic of reasons) printDiagnostic(error, diagnostic, environment);
   const [{ message = "", ...problem } = {}] = reasons;
   throw new ReportedError("not-found", { ...problem, message: `Skill '${name}' did not load: ${message}` });
 }
@@ -113,13 +117,13 @@ export function failMissingSkill(io: CommandIo, { catalog, around, locations }: 
 function refuseEmptyFolder(
   name: string,
   locations: DiscoverResult["locations"],
-  around: DiscoverResult["around"],
+  environment: DiscoverResult["around"],
 ): void {
   if (findNameProblem(name)) return;
   const folder = locations.map(({ path }) => join(path, name)).find((path) => statIfExists(path)?.isDirectory());
   if (folder === undefined) return;
   throw new SkillError("not-found", {
-    message: `${formatDisplayPath(folder, around)} is not a skill: it has no SKILL.md`,
+    message: `${formatDisplayPath(folder, environment)} is not a skill: it has no SKILL.md`,
     fix: "add a SKILL.md with a name, a description and instructions to it",
   });
 }
@@ -262,16 +266,16 @@ async function printSkillFacts(
       .map((name) => `${name} (${values?.get(name) ? "set" : "missing"})`)
       .join(", "),
   );
-  const given = listSkillPackages(skill, found);
-  row("packages", given.system.join(", "));
-  row("python", given.python.join(", "));
-  row("npm", given.npm.join(", "));
+  const packages = listSkillPackages(skill, found);
+  row("packages", packages.system.join(", "));
+  row("python", packages.python.join(", "));
+  row("npm", packages.npm.join(", "));
   for (const { file, wanted, command } of await proposePackages(skill, found))
     row("proposed", `${file} lists ${truncateLine(wanted.join(", "), 400)}; to add them: ${command}`);
   for (const text of formatTrust(skill, found, workspace)) row("may use", text);
   row("network", (found.settings.skills.get(skill.name)?.network ?? []).join(", "));
-  const standing = found.trust.getStatus(skill);
-  row("trust", standing === "own" ? undefined : standing);
+  const statuses = found.trust.getStatus(skill);
+  row("trust", statuses === "own" ? undefined : statuses);
   for (const [kind, values] of Object.entries({ ...manifest.triggers, paths: manifest.paths })) {
     printTriggerRow(out, kind, kind === "patterns" ? values : [truncateLine(values.join(", "), 200)]);
   }

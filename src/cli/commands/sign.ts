@@ -59,21 +59,21 @@ interface SignOptions {
 /** Creates the user's key, signs skills with it, and shows the public key. */
 async function signSkills({ io, options, args }: CommandContext<SignOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
-  const { around } = found;
-  const targets = args.map((given) => findSignTarget(given, found, io.cwd));
-  const file = resolveKeyFile(options.key, around.skilletHome, io.cwd);
+  const { around: environment } = found;
+  const targets = args.map((value) => findSignTarget(value, found, io.cwd));
+  const file = resolveKeyFile(options.key, environment.skilletHome, io.cwd);
   const key = options.newKey
     ? await createSigningKey(file, () => askNewPassphrase(io))
     : await readSigningKey(file, () => readPassphrase(io, file));
   const out = createPrinter(io.stdout, io.env);
   if (options.newKey && !options.json) {
-    out.line`${out.green("✓")} created ${formatHomePath(file, around.home)}`;
+    out.line`${out.green("✓")} created ${formatHomePath(file, environment.home)}`;
     out.line`  keep a backup in a safe place: it cannot be restored`;
   }
   const signed = await mapAsync(targets, async (skill) => {
     const done = await signKeepingTrust(skill, key, found);
     if (!options.json) {
-      out.line`${out.green("✓")} signed ${out.bold(skill.name)}  ${formatDisplayPath(done.file, { ...around, workspace: io.cwd })}`;
+      out.line`${out.green("✓")} signed ${out.bold(skill.name)}  ${formatDisplayPath(done.file, { ...environment, workspace: io.cwd })}`;
       out.line`  ${out.dim(done.digest)}`;
     }
     const { file: signature, digest, key: fingerprint } = done;
@@ -90,9 +90,9 @@ async function signSkills({ io, options, args }: CommandContext<SignOptions>): P
 }
 
 /** Resolves the key file. A key given in place of a file is not repeated in the message. */
-function resolveKeyFile(given: string | undefined, skilletHome: string, cwd: string): string {
-  if (given === undefined) return getSigningKeyFile(skilletHome);
-  if (!/PRIVATE KEY|\n/.test(given)) return resolve(cwd, given);
+function resolveKeyFile(value: string | undefined, skilletHome: string, cwd: string): string {
+  if (value === undefined) return getSigningKeyFile(skilletHome);
+  if (!/PRIVATE KEY|\n/.test(value)) return resolve(cwd, value);
   throw new SkillError("usage", {
     message: "--key needs a file, not the key itself: a command line is visible to other users",
     fix: "write the key to a file that only you can read, and pass its path",
@@ -122,10 +122,10 @@ async function signKeepingTrust(
   return signed;
 }
 
-function findSignTarget(given: string, { catalog, trust }: DiscoverResult, cwd: string): Skill {
+function findSignTarget(value: string, { catalog, trust }: DiscoverResult, cwd: string): Skill {
   const skill =
-    catalog.find(given) ??
-    readSkillToSign(resolve(cwd, given.replace(/(^|\/)SKILL\.md$/, "$1.")), given, catalog.names());
+    catalog.find(value) ??
+    readSkillToSign(resolve(cwd, value.replace(/(^|\/)SKILL\.md$/, "$1.")), value, catalog.names());
   if (skill.origin.form !== "folder" || skill.origin.folder === undefined)
     throw createUnsignableError(
       skill,
@@ -141,17 +141,17 @@ function findSignTarget(given: string, { catalog, trust }: DiscoverResult, cwd: 
   return skill;
 }
 
-function readSkillToSign(path: string, given: string, names: readonly string[]): Skill {
+function readSkillToSign(path: string, value: string, names: readonly string[]): Skill {
   const read = readSkillSafely(path, { scope: "user", source: path });
   if (read && "skill" in read) return read.skill;
   const problem = read?.findings.find(({ code }) => getSeverity(code, "load") === "error");
-  const meant = problem ? undefined : findNearest(given, names);
+  const meant = problem ? undefined : findNearest(value, names);
   throw new SkillError("not-found", {
     message: problem
-      ? `The skill in ${truncateLine(given, 200)} does not load: ${problem.message}`
-      : `'${truncateLine(given, 200)}' is neither a skill nor a skill folder`,
+      ? `The skill in ${truncateLine(value, 200)} does not load: ${problem.message}`
+      : `'${truncateLine(value, 200)}' is neither a skill nor a skill folder`,
     ...(problem
-      ? { fix: "see its problems", commands: [`skillet check ${quoteIfNeeded(truncateLine(given, 200))}`] }
+      ? { fix: "see its problems", commands: [`skillet check ${quoteIfNeeded(truncateLine(value, 200))}`] }
       : meant
         ? { fix: `did you mean ${meant}?` }
         : { fix: "list the skills", commands: ["skillet list"] }),
@@ -176,8 +176,8 @@ function createUnsignableError({ name }: Skill, why: string, fix: string): Skill
 const PASSPHRASE_VARIABLE = "SKILLET_SIGNING_PASSPHRASE";
 
 async function readPassphrase(io: CommandIo, file: string): Promise<string> {
-  const given = io.env[PASSPHRASE_VARIABLE];
-  if (given !== undefined && given !== "") return given;
+  const value = io.env[PASSPHRASE_VARIABLE];
+  if (value !== undefined && value !== "") return value;
   const typed = await (io.askHidden ?? io.ask)?.(`Passphrase of ${file}: `);
   if (typed) return typed;
   throw new SkillError("signing-key", {
@@ -188,8 +188,8 @@ async function readPassphrase(io: CommandIo, file: string): Promise<string> {
 
 /** Returns a new passphrase; undefined for a key without one. */
 async function askNewPassphrase(io: CommandIo): Promise<string | undefined> {
-  const given = io.env[PASSPHRASE_VARIABLE];
-  if (given !== undefined && given !== "") return given;
+  const value = io.env[PASSPHRASE_VARIABLE];
+  if (value !== undefined && value !== "") return value;
   const ask = io.askHidden ?? io.ask;
   const typed = await ask?.("Passphrase for the new key (empty for none): ");
   if (!typed) return undefined;
@@ -266,8 +266,8 @@ async function addSigner({ io, options, args: [name = "", ...words] }: CommandCo
       fix: "the name comes first",
       commands: ["skillet signers add alice KEY"],
     });
-  const given = words.join(" "); // A key pasted without quotes is several words.
-  const key = parsePublicKey(decodeBase64(given) ? given : (readKeyFile(resolve(io.cwd, given)) ?? given));
+  const value = words.join(" "); // A key pasted without quotes is several words.
+  const key = parsePublicKey(decodeBase64(value) ? value : (readKeyFile(resolve(io.cwd, value)) ?? value));
   const fingerprint = fingerprintKey(key);
   const isChanged = createSignerStore(resolveCommandEnvironment(io, options).skilletHome).add(name, key);
   const out = createPrinter(io.stdout, io.env);

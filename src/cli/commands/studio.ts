@@ -90,11 +90,11 @@ async function listenOnFreePort({ port }: StudioCommandOptions, options: Omit<Se
   }
 }
 
-function parsePort(given: string): number {
-  const port = parseCountOption("--port", given);
+function parsePort(value: string): number {
+  const port = parseCountOption("--port", value);
   if (port <= 65_535) return port;
   throw new SkillError("usage", {
-    message: `--port is ${given}, and the largest port is 65535`,
+    message: `--port is ${value}, and the largest port is 65535`,
     fix: "choose another one",
   });
 }

@@ -47,16 +47,16 @@ export async function trustWorkspaceText(
     : approveWorkspaceText(io, found, folder, options);
 }
 
-function resolveTextFolder(io: CommandIo, { around }: DiscoverResult, given: string | undefined): string {
-  const path = given === undefined ? around.workspace : resolve(io.cwd, given);
+function resolveTextFolder(io: CommandIo, { around: environment }: DiscoverResult, value: string | undefined): string {
+  const path = value === undefined ? environment.workspace : resolve(io.cwd, value);
   if (!existsSync(path)) {
     throw new SkillError("not-found", {
-      message: `No such folder: ${formatSkillsFolder(path, around)}`,
+      message: `No such folder: ${formatSkillsFolder(path, environment)}`,
       fix: "name the folder of a workspace, or run this in it",
     });
   }
   const real = realpathSync(path);
-  if (real !== realpathSync(around.workspace)) return real;
+  if (real !== realpathSync(environment.workspace)) return real;
   const root = findProjectRoot(real);
   return containsHome(io, root) ? real : root; // A home folder can be a repository itself.
 }
@@ -71,11 +71,11 @@ async function approveWorkspaceText(
   folder: string,
   options: TrustTextOptions,
 ): Promise<number> {
-  const { catalog, trust, around } = found;
+  const { catalog, trust, around: environment } = found;
   const skills = [...catalog.skills, ...catalog.shadowed].filter(
     (skill) => skill.origin.scope === "workspace" && isInside(folder, getSkillLocation(skill)),
   );
-  const where = formatDisplayPath(folder, around);
+  const where = formatDisplayPath(folder, environment);
   if (containsHome(io, folder)) {
     throw new SkillError("workspace-too-wide", {
       message: `${where} contains your home folder, so this would approve every workspace in it`,
@@ -117,14 +117,14 @@ function printWorkspaceTexts(out: Printer, skills: readonly Skill[], where: stri
 
 function revokeWorkspaceText(
   io: CommandIo,
-  { trust, around }: DiscoverResult,
+  { trust, around: environment }: DiscoverResult,
   folder: string,
   { json }: Pick<TrustTextOptions, "json">,
 ): number {
   const revoked = trust.text.revoke(folder);
   if (revoked.length === 0) {
     throw new SkillError("not-found", {
-      message: `The text of ${formatDisplayPath(folder, around)} has not been approved`,
+      message: `The text of ${formatDisplayPath(folder, environment)} has not been approved`,
       fix: "list what is approved",
       commands: ["skillet trust --list"],
     });
@@ -133,7 +133,7 @@ function revokeWorkspaceText(
   else {
     const out = createPrinter(io.stdout, io.env);
     for (const one of revoked)
-      out.line`${out.green("✓")} models no longer read the skills of ${formatDisplayPath(one, around)}`;
+      out.line`${out.green("✓")} models no longer read the skills of ${formatDisplayPath(one, environment)}`;
   }
   return EXIT.fine;
 }
@@ -155,9 +155,9 @@ const OWN_FOLDER_LIMITS = [
 ];
 
 async function approveOwnFolder(io: CommandIo, found: DiscoverResult, options: TrustOwnOptions): Promise<number> {
-  const { trust, around, catalog, home } = found;
+  const { trust, around: environment, catalog, home } = found;
   const folder = checkOwnFolder(io, found, options.folder);
-  const where = formatDisplayPath(folder, around);
+  const where = formatDisplayPath(folder, environment);
   const skills = [...new Set([...catalog.skills, ...catalog.shadowed])].filter(
     (skill) =>
       skill.origin.remote === undefined && getSkillLocation(skill) !== "" && isInside(folder, getSkillLocation(skill)),
@@ -207,17 +207,17 @@ async function recordOwnFolder(skill: Skill, { trust }: DiscoverResult): Promise
   }
 }
 
-function checkOwnFolder(io: CommandIo, { around, home }: DiscoverResult, given: string): string {
-  const path = resolve(io.cwd, given);
+function checkOwnFolder(io: CommandIo, { around: environment, home }: DiscoverResult, value: string): string {
+  const path = resolve(io.cwd, value);
   if (!existsSync(path) || !lstatSync(realpathSync(path)).isDirectory()) {
     throw new SkillError("not-found", {
-      message: `No such folder: ${formatSkillsFolder(path, around)}`,
+      message: `No such folder: ${formatSkillsFolder(path, environment)}`,
       fix: "name the folder that you write skills in",
     });
   }
   const folder = realpathSync(path);
-  const shown = formatDisplayPath(folder, around);
-  const wide = [getUserHome(io.env), home, around.home].find((one) => isInside(folder, resolveRealPath(one)));
+  const shown = formatDisplayPath(folder, environment);
+  const wide = [getUserHome(io.env), home, environment.home].find((one) => isInside(folder, resolveRealPath(one)));
   if (wide !== undefined) {
     throw new SkillError("workspace-too-wide", {
       message: `${shown} contains your home folder, so this would trust files of any program`,
@@ -234,13 +234,17 @@ function checkOwnFolder(io: CommandIo, { around, home }: DiscoverResult, given: 
   return folder;
 }
 
-function revokeOwnFolder(io: CommandIo, { trust, around }: DiscoverResult, options: TrustOwnOptions): number {
+function revokeOwnFolder(
+  io: CommandIo,
+  { trust, around: environment }: DiscoverResult,
+  options: TrustOwnOptions,
+): number {
   const path = resolve(io.cwd, options.folder);
   const folder = existsSync(path) ? realpathSync(path) : path;
   const revoked = trust.own.revoke(folder);
   if (revoked.length === 0) {
     throw new SkillError("not-found", {
-      message: `${formatSkillsFolder(path, around)} is not trusted as your own folder`,
+      message: `${formatSkillsFolder(path, environment)} is not trusted as your own folder`,
       fix: "list the trusted folders",
       commands: ["skillet trust --list"],
     });
@@ -249,7 +253,7 @@ function revokeOwnFolder(io: CommandIo, { trust, around }: DiscoverResult, optio
   else {
     const out = createPrinter(io.stdout, io.env);
     for (const one of revoked)
-      out.line`${out.green("✓")} no longer trusted as your own: ${formatDisplayPath(one, around)}`;
+      out.line`${out.green("✓")} no longer trusted as your own: ${formatDisplayPath(one, environment)}`;
   }
   return EXIT.fine;
 }
@@ -262,7 +266,7 @@ interface TrustSecretsOptions {
 
 /** Grants the values configured for a name to the copy that is found now. */
 export async function grantSecrets(io: CommandIo, found: CommandHost, options: TrustSecretsOptions): Promise<number> {
-  const { grants, around } = found;
+  const { grants, around: environment } = found;
   const skill = findSecretsSkill(options.secrets, found);
   const variables = listConfiguredVariables(skill, found);
   const capabilities = skill.manifest.capabilities.filter((id) => found.capabilities.isGranted(id, skill));
@@ -271,7 +275,7 @@ export async function grantSecrets(io: CommandIo, found: CommandHost, options: T
   const isNew = !before || !grants.isOwner(skill, before);
   const out = createPrinter(options.json ? io.stderr : io.stdout, io.env);
   const shown = ({ source, location }: SecretOwner) =>
-    `${location === "" ? "" : `${formatDisplayPath(location, around)} `}(from ${source})`;
+    `${location === "" ? "" : `${formatDisplayPath(location, environment)} `}(from ${source})`;
   const { source, folder, file } = skill.origin;
   out.line`${out.bold(skill.name)}  ${[...variables, ...capabilities].join(", ") || `the values of ${formatSkillTable(skill)}`}`;
   if (before) out.line`  granted to ${shown(before)}`;

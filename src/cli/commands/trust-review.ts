@@ -44,8 +44,8 @@ export async function printTrustSubject(out: Printer, subject: TrustSubject, fou
   out.line`${out.bold(skill.name)}  ${formatDisplayPath(getSkillLocation(skill), found.around)} ${out.dim(`from ${skill.origin.source}`)}`;
   for (const [what, values] of listRequirementRows(skill, found))
     if (values.length > 0) printHanging(out, "  ", [`${what}: ${values.join(", ")}`], { indent: 4, start: 2 });
-  for (const said of formatGrantedValues(skill, found))
-    printHanging(out, out.text`  ${out.yellow("!")} `, [said], { indent: 4 });
+  for (const text of formatGrantedValues(skill, found))
+    printHanging(out, out.text`  ${out.yellow("!")} `, [text], { indent: 4 });
   if (skill.manifest.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
   if (!before) await printInstructions(out, skill);
   const kinds = new Map(changes.map(({ path, what }) => [path, what]));

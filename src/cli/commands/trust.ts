@@ -99,9 +99,9 @@ const MAX_SHOWN_SINGLY = 2;
 
 /** Reviews skills that are not the user's own, and records the trust in their instructions and code. */
 async function trustSkills({ io, options, args }: CommandContext<TrustOptions>): Promise<number> {
-  const [given] = args;
+  const [value] = args;
   const found = await discoverForCommand(io, options, { remote: "soon" });
-  const { around } = found;
+  const { around: environment } = found;
   requireConfiguration(io, found);
   const { secrets } = options;
   if (secrets !== undefined)
@@ -110,17 +110,17 @@ async function trustSkills({ io, options, args }: CommandContext<TrustOptions>):
       secrets,
     });
   if (options.text && !options.list)
-    return (await import("./trust-options.ts")).trustWorkspaceText(io, found, { ...options, folder: given });
+    return (await import("./trust-options.ts")).trustWorkspaceText(io, found, { ...options, folder: value });
   const { mine } = options;
   if (mine !== undefined && !options.list) {
-    const folder = mine === true ? given : mine;
+    const folder = mine === true ? value : mine;
     return (await import("./trust-options.ts")).trustOwnFolder(io, found, {
       ...options,
-      folder: folder ?? around.workspace,
+      folder: folder ?? environment.workspace,
     });
   }
   if (options.list) return printTrusted(io, found, options.json ?? false);
-  if (options.revoke) return revokeTrust(io, found, given, options.json ?? false);
+  if (options.revoke) return revokeTrust(io, found, value, options.json ?? false);
   const skills = new Set(
     (await mapAsync(args.length > 0 ? args : [undefined], (wanted) => findMeantSkills(found, wanted, io.cwd))).flat(),
   );
@@ -146,14 +146,14 @@ async function trustSkills({ io, options, args }: CommandContext<TrustOptions>):
     const out = createPrinter(io.stdout, io.env);
     if (pending.length === 0) out.line`${out.green("✓")} already trusted, and unchanged since`;
     else {
-      const places = waiting.map(({ skill }) =>
-        quoteIfNeeded(skill.origin.remote ? skill.name : formatDisplayPath(getSkillLocation(skill), around)),
+      const paths = waiting.map(({ skill }) =>
+        quoteIfNeeded(skill.origin.remote ? skill.name : formatDisplayPath(getSkillLocation(skill), environment)),
       );
       out.line`${out.green("✓")} trusted: ${waiting.map(({ skill }) => skill.name).join(", ")}`;
       const isAdded = waiting.every(({ skill }) => skill.origin.scope === "installed");
       const back = isAdded
         ? `skillet disable ${waiting.length === 1 ? quoteIfNeeded(waiting[0]?.skill.name ?? "") : "NAME"}`
-        : `skillet trust --revoke ${places.length === 1 ? places[0] : "PATH"}`;
+        : `skillet trust --revoke ${paths.length === 1 ? paths[0] : "PATH"}`;
       printHanging(out, "  ", ["changes need a new review; to revoke it:"], { indent: 2, commands: [back] });
     }
   }
@@ -235,12 +235,12 @@ export async function askForTrust(
   io: CommandIo,
   found: DiscoverResult,
   skills: readonly Skill[],
-  asked?: string,
+  requested?: string,
 ): Promise<boolean> {
   if (!io.ask) return false;
   const subjects = await loadTrustSubjects(skills, found);
   for (const one of subjects) await printTrustSubject(createPrinter(io.stderr, io.env), one, found);
-  if (!(await isConfirmed(io, asked ?? formatTrustQuestion(subjects)))) return false;
+  if (!(await isConfirmed(io, requested ?? formatTrustQuestion(subjects)))) return false;
   grantTrust(found, subjects);
   return true;
 }
@@ -255,10 +255,10 @@ async function loadTrustSubjects(skills: readonly Skill[], found: DiscoverResult
   return subjects;
 }
 
-async function createTrustSubject(found: Skill, { trust: given, home }: DiscoverResult): Promise<TrustSubject> {
+async function createTrustSubject(found: Skill, { trust: trustStore, home }: DiscoverResult): Promise<TrustSubject> {
   const skill = withBody(found, await found.body()); // Trusts the shown content, even if the file changes during the review.
   const copy = await copySkill(skill);
-  const state = given.getLockState(skill);
+  const state = trustStore.getLockState(skill);
   if (state.is === "unknown") throw state.problem;
   if (state.is === "changed") {
     const { entry, changes, there } = state;
@@ -271,18 +271,18 @@ async function createTrustSubject(found: Skill, { trust: given, home }: Discover
       was: createBlobCache(home).read(entry.files),
     };
   }
-  const isAdded = state.is === "unchanged" && given.getStatus(skill) === "trusted";
+  const isAdded = state.is === "unchanged" && trustStore.getStatus(skill) === "trusted";
   const location = getSkillLocation(skill);
   const before =
-    new Map(given.list()).get(location) ??
+    new Map(trustStore.list()).get(location) ??
     (isAdded ? state.entry : undefined) ??
-    (given.own.contains(location) ? given.own.getRecord(location) : undefined);
-  return { skill, copy, before, changes: before ? given.findChanges(skill, copy) : [] };
+    (trustStore.own.contains(location) ? trustStore.own.getRecord(location) : undefined);
+  return { skill, copy, before, changes: before ? trustStore.findChanges(skill, copy) : [] };
 }
 
-function grantTrust({ trust: given, home }: DiscoverResult, subjects: readonly TrustSubject[]): void {
+function grantTrust({ trust: trustStore, home }: DiscoverResult, subjects: readonly TrustSubject[]): void {
   if (subjects.length === 0) return;
-  given.grant(subjects);
+  trustStore.grant(subjects);
   // Stored, so that later changes can be shown line by line.
   for (const { copy } of subjects) storeSkillCopy(copy, getSkillStoreFolder(home));
 }
@@ -298,9 +298,9 @@ function formatTrustQuestion(subjects: readonly TrustSubject[], verb = "Trust"):
 }
 
 async function findMeantSkills(found: DiscoverResult, wanted: string | undefined, cwd: string): Promise<Skill[]> {
-  const { catalog, trust: given, around } = found;
+  const { catalog, trust: trustStore, around: environment } = found;
   const named = wanted === undefined ? undefined : catalog.find(wanted);
-  const asking = [...catalog.skills, ...catalog.shadowed].filter((skill) => given.getStatus(skill) !== "own");
+  const asking = [...catalog.skills, ...catalog.shadowed].filter((skill) => trustStore.getStatus(skill) !== "own");
   if (named) {
     if (asking.includes(named)) return [named];
     throw new SkillError("trust-not-needed", {
@@ -314,7 +314,7 @@ async function findMeantSkills(found: DiscoverResult, wanted: string | undefined
     const matching = asking.filter(({ name }) => isMeant.test(name));
     if (matching.length > 0) return matching;
   }
-  const path = resolve(cwd, wanted ?? around.workspace);
+  const path = resolve(cwd, wanted ?? environment.workspace);
   const root = existsSync(path) ? realpathSync(path) : path;
   // A file means the skill that contains it. The folder of a nested skill does not mean the outer one.
   const isSkill = asking.some((skill) => getSkillLocation(skill) === root);
@@ -329,7 +329,7 @@ async function findMeantSkills(found: DiscoverResult, wanted: string | undefined
       ? { fix: "list the skills with their sources", commands: ["skillet list"] }
       : { fix: `skills that can be trusted: ${names.join(", ")}` };
   throw new SkillError("not-found", {
-    message: `No skill in ${formatSkillsFolder(path, around)} needs to be trusted`,
+    message: `No skill in ${formatSkillsFolder(path, environment)} needs to be trusted`,
     ...(waiting
       ? {
           fix: `the code of ${formatCount(waiting.skills, "skill")} in other folders is not trusted yet; run`,
@@ -347,7 +347,7 @@ function createNamePattern(pattern: string): RegExp {
 
 async function printTrusted(
   io: CommandIo,
-  { trust: given, catalog, around }: DiscoverResult,
+  { trust: trustStore, catalog, around: environment }: DiscoverResult,
   asJson: boolean,
 ): Promise<number> {
   const skills = new Map(
@@ -355,29 +355,29 @@ async function printTrusted(
       .filter(({ origin }) => origin.file !== undefined || origin.remote !== undefined)
       .map((skill) => [getSkillLocation(skill), skill]),
   );
-  const rows = await mapAsync(given.list(), async ([path, { name, digest, at }]) => {
-    return { name, location: path, digest, at, state: await formatTrustState(path, skills.get(path), given) };
+  const rows = await mapAsync(trustStore.list(), async ([path, { name, digest, at }]) => {
+    return { name, location: path, digest, at, state: await formatTrustState(path, skills.get(path), trustStore) };
   });
-  const texts = given.text.list().map(([folder, at]) => ({ folder, at }));
-  const mine = given.own.list().map(([folder, { at }]) => ({ folder, at }));
+  const texts = trustStore.text.list().map(([folder, at]) => ({ folder, at }));
+  const mine = trustStore.own.list().map(([folder, { at }]) => ({ folder, at }));
   if (asJson) printJson(io.stdout, { trusted: rows, text: texts, mine });
   const out = createPrinter(io.stdout, io.env);
   if (!asJson) {
     for (const { name, location, at, state } of rows) {
       const mark = state === "unchanged" ? out.green("✓") : out.yellow("!");
-      const text = `${formatDisplayPath(location, around)}  trusted ${at.slice(0, 10)}, ${state}`;
+      const text = `${formatDisplayPath(location, environment)}  trusted ${at.slice(0, 10)}, ${state}`;
       printHanging(out, out.text`${mark} ${out.bold(name)}  `, [text], { indent: 2, start: name.length + 4 });
     }
     for (const { folder, at } of texts)
-      printTrustedFolder(out, `${formatDisplayPath(folder, around)}  text approved ${at.slice(0, 10)}`);
+      printTrustedFolder(out, `${formatDisplayPath(folder, environment)}  text approved ${at.slice(0, 10)}`);
     for (const { folder, at } of mine)
       printTrustedFolder(
         out,
-        `${formatDisplayPath(folder, around)}  your own since ${at.slice(0, 10)}: edits keep the trust`,
+        `${formatDisplayPath(folder, environment)}  your own since ${at.slice(0, 10)}: edits keep the trust`,
       );
     if (rows.length + texts.length + mine.length === 0)
       createPrinter(io.stderr, io.env)
-        .line`${given.problem() ?? "nothing has been trusted yet; review and trust skills with `skillet trust PATH`"}`;
+        .line`${trustStore.problem() ?? "nothing has been trusted yet; review and trust skills with `skillet trust PATH`"}`;
   }
   return EXIT.fine;
 }
@@ -386,15 +386,15 @@ function printTrustedFolder(out: Printer, text: string): void {
   printHanging(out, out.text`${out.green("✓")} `, [text], { indent: 2 });
 }
 
-async function formatTrustState(path: string, skill: Skill | undefined, given: TrustStore): Promise<string> {
+async function formatTrustState(path: string, skill: Skill | undefined, trustStore: TrustStore): Promise<string> {
   if (path.startsWith("mcp:")) {
     if (!skill) return "not listed by its server";
-    return given.getStatus(skill) === "trusted" ? "unchanged" : "changed";
+    return trustStore.getStatus(skill) === "trusted" ? "unchanged" : "changed";
   }
   if (!existsSync(path)) return "gone";
   if (!skill) return "not checked: not found from here";
   try {
-    return given.findChanges(skill, await copySkill(skill)).length > 0 ? "changed" : "unchanged";
+    return trustStore.findChanges(skill, await copySkill(skill)).length > 0 ? "changed" : "unchanged";
   } catch (error) {
     return `unreadable: ${error instanceof Error ? error.message : error}`;
   }
@@ -402,39 +402,39 @@ async function formatTrustState(path: string, skill: Skill | undefined, given: T
 
 async function revokeTrust(
   io: CommandIo,
-  { trust: given, around, catalog }: DiscoverResult,
+  { trust: trustStore, around: environment, catalog }: DiscoverResult,
   wanted: string | undefined,
   asJson: boolean,
 ): Promise<number> {
-  const path = resolve(io.cwd, wanted ?? around.workspace);
+  const path = resolve(io.cwd, wanted ?? environment.workspace);
   const root = existsSync(path) ? realpathSync(path) : path;
-  const places = given
+  const paths = trustStore
     .list()
     .flatMap(([location, { name }]) => (name === wanted || isInside(root, location) ? [location] : []));
   const added = wanted === undefined ? undefined : catalog.find(wanted);
-  if (places.length === 0 && added?.origin.scope === "installed") {
+  if (paths.length === 0 && added?.origin.scope === "installed") {
     throw new SkillError("trust-added", {
       message: `Skill '${added.name}' was approved when it was added`,
       fix: "disable or remove it",
       commands: ["disable", "remove"].map((command) => `skillet ${command} ${quoteIfNeeded(added.name)}`),
     });
   }
-  if (places.length === 0) {
+  if (paths.length === 0) {
     throw new SkillError("not-found", {
-      message: `Nothing in ${formatSkillsFolder(path, around)} has been trusted`,
+      message: `Nothing in ${formatSkillsFolder(path, environment)} has been trusted`,
       fix: "list what is trusted",
       commands: ["skillet trust --list"],
     });
   }
-  const names = new Map(given.list().map(([location, { name }]) => [location, name]));
-  given.revoke(places);
-  for (const location of places) await recordChange(around, "trust.revoke", { skill: names.get(location) ?? "" });
-  const reached = await waitUntilApplied(join(around.skilletHome, "trust.json"), around);
-  if (asJson) printJson(io.stdout, { revoked: places, ...toConfigReachJson(reached) });
+  const names = new Map(trustStore.list().map(([location, { name }]) => [location, name]));
+  trustStore.revoke(paths);
+  for (const location of paths) await recordChange(environment, "trust.revoke", { skill: names.get(location) ?? "" });
+  const reached = await waitUntilApplied(join(environment.skilletHome, "trust.json"), environment);
+  if (asJson) printJson(io.stdout, { revoked: paths, ...toConfigReachJson(reached) });
   else {
     const out = createPrinter(io.stdout, io.env);
-    for (const location of places)
-      out.line`${out.green("✓")} no longer trusted: ${formatDisplayPath(location, around)}`;
+    for (const location of paths)
+      out.line`${out.green("✓")} no longer trusted: ${formatDisplayPath(location, environment)}`;
     printConfigReach(io, reached, { runs: "is denied further tool calls" });
   }
   return EXIT.fine;

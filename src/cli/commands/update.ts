@@ -130,7 +130,7 @@ async function updateDir({ locked, entries }: ChosenSkills, context: UpdateConte
   const refused: RefusedSkill[] = [];
   const review = createReview({ ...context, verb: "Update", refused });
   const result = await updateSkills(entries, {
-    around: found.around,
+    environment: found.around,
     skillsDir: locked.skillsDir,
     conflicts: options.conflicts,
     allowPrivate: options.allowPrivateAddresses ?? false,
@@ -160,8 +160,8 @@ async function listOutdated({
   args,
 }: CommandContext<{ project?: boolean; allowPrivateAddresses?: boolean }>): Promise<number> {
   const allowPrivate = options.allowPrivateAddresses ?? false;
-  const around = resolveCommandEnvironment(io, options);
-  const chosen = chooseLockedSkills(openLockedDirs(around, options.project ?? false), args);
+  const environment = resolveCommandEnvironment(io, options);
+  const chosen = chooseLockedSkills(openLockedDirs(environment, options.project ?? false), args);
   const asking = async (work: string) => {
     const rows = await fetchWithProgress(io, "the added skills", async (signal) => {
       const rows: OutdatedRow[] = [];
@@ -170,7 +170,7 @@ async function listOutdated({
         const own = join(work, `${index}`);
         mkdirSync(own, 0o700);
         const fetchOptions = {
-          around,
+          environment,
           work: own,
           env: io.env,
           signal,
@@ -195,7 +195,7 @@ async function listOutdated({
     });
     return reportOutdated(rows, { io, options, locked: chosen[0]?.locked });
   };
-  return explainInterruption("nothing was compared", () => withStagingFolder(around.skilletHome, asking));
+  return explainInterruption("nothing was compared", () => withStagingFolder(environment.skilletHome, asking));
 }
 
 type OutdatedRow = { name: string; source?: string | undefined; commit?: string | undefined } & OutdatedState;

@@ -44,10 +44,10 @@ type VerifyRow = VerifyResult & { skillsDir: SkillsDir; isEdited?: boolean; sign
 
 /** Compares added skills with their lock files: the user's and the workspace's. */
 async function verifyAddedSkills({ io, options, args }: CommandContext<VerifyOptions>): Promise<number> {
-  const around = resolveCommandEnvironment(io, options);
-  const places = openDistinctLockedDirs(around, options.project ? ["project"] : ["user", "project"]);
-  const stamps = createFingerprintCache(around.skilletHome);
-  const signers = createSignerStore(around.skilletHome);
+  const environment = resolveCommandEnvironment(io, options);
+  const places = openDistinctLockedDirs(environment, options.project ? ["project"] : ["user", "project"]);
+  const stamps = createFingerprintCache(environment.skilletHome);
+  const signers = createSignerStore(environment.skilletHome);
   const waiting = createWaitIndicator(io, "comparing with the lock file");
   const rows = places.flatMap((locked): VerifyRow[] => {
     const { skillsDir } = locked;

@@ -365,8 +365,8 @@ async function pruneDatabase({ io, options }: CommandContext<PruneOptions>): Pro
 
 /** Returns the URL of the engine's database. Throws a SkillError if none is configured. */
 export async function requireEngineUrl(io: CommandIo, options: CommandContext<object>["options"]): Promise<string> {
-  const around = resolveCommandEnvironment(io, options);
-  const url = readEngineUrl(around, (await loadSettings(around)).settings);
+  const environment = resolveCommandEnvironment(io, options);
+  const url = readEngineUrl(environment, (await loadSettings(environment)).settings);
   if (url !== undefined) return url;
   throw createEngineMissingError();
 }

@@ -206,8 +206,8 @@ function insertMember(
   const key = typeof name === "number" ? "" : `${JSON.stringify(name)}: `;
   const isOnOneLine = style.isOneLine || (last !== undefined && !text.slice(open, close).includes("\n"));
   if (isOnOneLine) {
-    const place = last?.end ?? open + 1;
-    return text.slice(0, place) + (last ? ", " : "") + key + formatCompactValue(value) + text.slice(place);
+    const index = last?.end ?? open + 1;
+    return text.slice(0, index) + (last ? ", " : "") + key + formatCompactValue(value) + text.slice(index);
   }
   const outer = getIndent(text, open);
   const indent = last && isFirstOnLine(text, last.key0) ? getIndent(text, last.key0) : outer + style.unit;
@@ -218,19 +218,19 @@ function insertMember(
   }
   const trailing = blankComments(text.slice(last.end, close)).indexOf(",");
   const [before, after] = trailing === -1 ? [",", ""] : ["", ","];
-  const place = skipTrailingComments(text, trailing === -1 ? last.end : last.end + trailing + 1);
-  return text.slice(0, last.end) + before + text.slice(last.end, place) + line + after + text.slice(place);
+  const position = skipTrailingComments(text, trailing === -1 ? last.end : last.end + trailing + 1);
+  return text.slice(0, last.end) + before + text.slice(last.end, position) + line + after + text.slice(position);
 }
 
 /** Skips comments that start on this line: they belong to the text before them. */
 function skipTrailingComments(text: string, from: number): number {
-  let place = from;
+  let index = from;
   for (let at = from; ; ) {
     while (text[at] === " " || text[at] === "\t") at++;
     const end = findCommentEnd(text, at);
-    if (end === undefined) return place;
+    if (end === undefined) return index;
     at = end;
-    place = end;
+    index = end;
   }
 }
 

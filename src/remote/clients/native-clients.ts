@@ -103,10 +103,10 @@ export interface ClientTargetOptions {
 }
 
 /** Returns the folder of a client. Throws a SkillError when it cannot exist. */
-export function resolveClientTarget(id: string, { around, isProject }: ClientTargetOptions): ClientTarget {
+export function resolveClientTarget(id: string, { around: environment, isProject }: ClientTargetOptions): ClientTarget {
   const client = getNativeClient(id);
-  const path = resolve(client[isProject ? "project" : "user"](around));
-  const base = isProject ? around.workspace : around.home;
+  const path = resolve(client[isProject ? "project" : "user"](environment));
+  const base = isProject ? environment.workspace : environment.home;
   if (isInside(base, path) && !statIfExists(base)?.isDirectory()) {
     throw new SkillError("no-home", {
       message: `The ${isProject ? "workspace" : "home folder"} ${base} does not exist`,
@@ -128,7 +128,7 @@ export function resolveClientTarget(id: string, { around, isProject }: ClientTar
       fix: "move it away",
     });
   }
-  return { id, client, folder, displayPath: isProject ? path : formatHomePath(path, around.home) };
+  return { id, client, folder, displayPath: isProject ? path : formatHomePath(path, environment.home) };
 }
 
 /** Returns the client. Throws a SkillError that lists the known ones. */
@@ -216,19 +216,19 @@ interface DuplicateListingOptions extends ClientTargetOptions {
 
 /** Returns a sentence for each client that finds the skill twice, since it reads another folder that has it too. */
 export function findDuplicateListings(name: string, target: ClientTarget, options: DuplicateListingOptions): string[] {
-  const { around, isProject, planned } = options;
+  const { around: environment, isProject, planned } = options;
   const level = isProject ? "project" : "user";
   const has = (folder: string) =>
     planned?.has(join(folder, name)) || statIfExists(join(folder, name, "SKILL.md")) !== undefined;
   return Object.entries(NATIVE_CLIENTS).flatMap(([id, client]) => {
-    const folders = [...new Set(client.reads(level, around).map(resolveRealPath))];
+    const folders = [...new Set(client.reads(level, environment).map(resolveRealPath))];
     const other = folders.find((folder) => folder !== target.folder && has(folder));
     if (other === undefined || !folders.includes(target.folder)) return [];
     // A client that is not used here has neither its own folder nor a copy in it.
-    const own = client[level](around);
-    if (![target.folder, other].includes(resolveRealPath(own)) && !statIfExists(dirname(client.user(around))))
+    const own = client[level](environment);
+    if (![target.folder, other].includes(resolveRealPath(own)) && !statIfExists(dirname(client.user(environment))))
       return [];
-    const shown = isProject ? other : formatHomePath(other, around.home);
+    const shown = isProject ? other : formatHomePath(other, environment.home);
     return target.id === id
       ? `${client.title} reads ${shown} too, which already has this skill: it will list it twice`
       : `${client.title} reads this folder too, and already has this skill in ${shown}: it will list it twice`;

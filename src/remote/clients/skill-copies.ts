@@ -45,15 +45,15 @@ export async function writeClientCopies(request: WriteCopiesRequest): Promise<Co
   return withCopyLock(request, () => {
     const prepared = new Map(items);
     const wanted = [...prepared.values()].map((one) => one.wanted);
-    const standing = new Map(wanted.map(({ name }) => [name, readCopyStatus(target, name, installs)]));
-    const steps = planCopies(wanted, (name) => standing.get(name) as CopyStatus, createPlanOptions(request));
+    const statuses = new Map(wanted.map(({ name }) => [name, readCopyStatus(target, name, installs)]));
+    const steps = planCopies(wanted, (name) => statuses.get(name) as CopyStatus, createPlanOptions(request));
     if (request.isDryRun) return steps;
     const changing = steps.filter(({ action, adopts }) => action === "install" || action === "update" || adopts);
     const made = findMadeFolder(target, installs) ?? findTopmostMissing(target.folder);
     const entries = changing.flatMap(({ name }) => {
       const { skill, wanted } = prepared.get(name) as PreparedCopy;
       const { digest } = wanted.content as FolderContent;
-      const copy = { ...createCopyEntry(skill, digest, standing.get(name), target), ...omitUndefined({ made }) };
+      const copy = { ...createCopyEntry(skill, digest, statuses.get(name), target), ...omitUndefined({ made }) };
       const entry = [join(target.folder, name), copy] as const;
       // A copy that outlived its original is now the original: of two copies of each other, neither would count as a
       // skill.
@@ -157,8 +157,8 @@ async function prepareItem(
   { target, findRefusal: refuses, onChecked: onLooked }: WriteCopiesRequest,
 ): Promise<PreparedCopy> {
   const { name, origin } = skill;
-  const place = getSkillLocation(skill);
-  const isThere = place !== "" && isInside(target.folder, place);
+  const path = getSkillLocation(skill);
+  const isThere = path !== "" && isInside(target.folder, path);
   const bare: WantedCopy = { name, source: origin.source, notes: [], lost: [], isInTarget: isThere };
   const item: FolderItem = { name, source: origin.folder === undefined ? "inline" : "ref" };
   onLooked?.();
@@ -262,24 +262,24 @@ interface CopyPlanOptions {
 /** Plans the steps that copy these skills. Contract: pure. */
 export function planCopies(
   wanted: readonly WantedCopy[],
-  standing: (name: string) => CopyStatus,
+  statuses: (name: string) => CopyStatus,
   options: CopyPlanOptions,
 ): CopyStep[] {
   return wanted.map((one) => {
     const { name, source, notes, lost, content } = one;
     const files = content?.files ?? [];
-    return { name, source, ...decideCopy(one, standing(name), options), notes, lost, files };
+    return { name, source, ...decideCopy(one, statuses(name), options), notes, lost, files };
   });
 }
 
 /** Plans the steps that remove these copies. Contract: pure. */
 export function planCopyRemoval(
   names: readonly string[],
-  standing: (name: string) => CopyStatus,
+  statuses: (name: string) => CopyStatus,
   options: CopyPlanOptions,
 ): CopyRemoval[] {
   return names.map((name) => {
-    const there = standing(name);
+    const there = statuses(name);
     if (there.is === "nothing") return { name, action: "forget" };
     if (there.is === "foreign")
       return { name, action: "refuse", reason: createForeignProblem(name, there, options, "removed") };

@@ -75,18 +75,18 @@ export const NPM_SOURCE: LibrarySource = {
   },
   async install(packages, context) {
     const { draft, downloads } = context;
-    const folders = packages.flatMap(({ file, places = [] }) =>
+    const folders = packages.flatMap(({ file, places: paths = [] }) =>
       // Outer packages first: nested ones are unpacked into their folders.
-      places.map((place) => ({ file, place: place.slice("node_modules/".length) })),
+      paths.map((path) => ({ file, place: path.slice("node_modules/".length) })),
     );
     folders.sort((a, b) => a.place.length - b.place.length);
-    const list = folders.flatMap(({ file, place }) => [`${TARBALL_FOLDER}/${file}`, `${MODULES_FOLDER}/${place}`]);
+    const list = folders.flatMap(({ file, place: path }) => [`${TARBALL_FOLDER}/${file}`, `${MODULES_FOLDER}/${path}`]);
     await context.runInside(
       ["sh", "-c", UNPACK_SCRIPT, "sh", ...list],
       [{ from: downloads, to: TARBALL_FOLDER, access: "read" }],
     );
     removeLinks(draft);
-    for (const { place } of folders) if (!place.includes("/node_modules/")) linkPrograms(draft, place);
+    for (const { place: path } of folders) if (!path.includes("/node_modules/")) linkPrograms(draft, path);
   },
 };
 
@@ -220,9 +220,9 @@ function parseNpmLock(file: string): LockedLibrary[] {
   const lock: unknown = JSON.parse(readFileSync(file, "utf8"));
   const entries = isJsonObject(lock) && isJsonObject(lock["packages"]) ? Object.entries(lock["packages"]) : [];
   const found = new Map<string, LockedLibrary & { places: string[] }>();
-  for (const [place, entry] of entries) {
-    if (place === "" || !isJsonObject(entry) || entry["inBundle"] === true || !isForThisSystem(entry)) continue;
-    const name = String(entry["name"] ?? place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length));
+  for (const [path, entry] of entries) {
+    if (path === "" || !isJsonObject(entry) || entry["inBundle"] === true || !isForThisSystem(entry)) continue;
+    const name = String(entry["name"] ?? path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length));
     const version = String(entry["version"] ?? "");
     const integrity = String(entry["integrity"] ?? "").split(" ")[0] ?? "";
     if (entry["link"] === true || integrity === "" || isOutsideRegistry(entry["resolved"])) {
@@ -238,7 +238,7 @@ function parseNpmLock(file: string): LockedLibrary[] {
       integrity,
       places: [],
     };
-    known.places.push(place);
+    known.places.push(path);
     found.set(`${name}@${version}`, known);
   }
   return [...found.values()];
@@ -284,11 +284,11 @@ function removeLinks(folder: string): void {
 }
 
 /** Creates symlinks to the programs of a package, as npm does. */
-function linkPrograms(draft: string, place: string): void {
-  const folder = join(draft, place);
+function linkPrograms(draft: string, location: string): void {
+  const folder = join(draft, location);
   const manifest: unknown = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   const bin = isJsonObject(manifest) ? manifest["bin"] : undefined;
-  const programs = typeof bin === "string" ? { [basename(place)]: bin } : isJsonObject(bin) ? bin : {};
+  const programs = typeof bin === "string" ? { [basename(location)]: bin } : isJsonObject(bin) ? bin : {};
   for (const [name, path] of Object.entries(programs)) {
     const program = join(folder, String(path));
     const link = join(draft, ".bin", name);

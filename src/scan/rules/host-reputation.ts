@@ -144,5 +144,5 @@ export function isFromVendor(text: string): boolean {
 
 export function isVendorAddress(address: string): boolean {
   const [, host = ""] = /^https:\/\/([\w.-]{1,100})(?=[/?#]|$)/.exec(address) ?? [];
-  return VENDOR_HOSTS.has(host) || VENDOR_PLACES.some((place) => address.startsWith(`https://${place}`));
+  return VENDOR_HOSTS.has(host) || VENDOR_PLACES.some((path) => address.startsWith(`https://${path}`));
 }

@@ -33,8 +33,8 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
     fix: "describe its purpose more precisely",
     *find({ manifest: { triggers, paths, data }, description, lineOf }) {
       const pattern = triggers.patterns.find((text) => {
-        const judged = analyzePattern(text);
-        return "isBroad" in judged && judged.isBroad;
+        const analysis = analyzePattern(text);
+        return "isBroad" in analysis && analysis.isBroad;
       });
       if (pattern !== undefined) yield { line: lineOf("triggers"), seen: pattern };
       const word = [...triggers.keywords, ...triggers.verbs].find(

@@ -152,9 +152,12 @@ export function checkText(text: string, options: { file?: string; profile?: Prof
   const isYaml = /\.ya?ml$/i.test(file);
   const document = isYaml ? parseYamlDocument(text) : parseMarkdownDocument(text);
   const name = typeof document.data["name"] === "string" ? document.data["name"] : "skill";
-  const judged = validateSkill(document, { form: isYaml ? "yaml" : "markdown", stem: name, profile });
-  const findings = [...judged.findings, ...lintDocument({ document, manifest: readManifest(judged.data) }, profile)];
-  return createCheckedFile(file, judged.name, findings, profile);
+  const validated = validateSkill(document, { form: isYaml ? "yaml" : "markdown", stem: name, profile });
+  const findings = [
+    ...validated.findings,
+    ...lintDocument({ document, manifest: readManifest(validated.data) }, profile),
+  ];
+  return createCheckedFile(file, validated.name, findings, profile);
 }
 
 /** Validates a skill file, and returns the first error. */
@@ -233,24 +236,27 @@ function checkFile(
     return candidate.requiredKeys.length > 0 ? undefined : result(stem, [read.finding]);
   }
   const document = form === "yaml" ? parseYamlDocument(read.text) : parseMarkdownDocument(read.text);
-  const judged = validateSkill(document, { form, stem, profile });
-  if (isUnrelatedFile(candidate, judged.data)) return undefined;
-  if (!judged.isUsable && isLinkedElsewhere(candidate, read.stamp))
-    return result(stem, redactFindings([...read.findings, ...judged.findings]));
-  const beside = folder === undefined ? undefined : listFiles(folder, basename(file));
-  const manifest = readManifest(judged.data);
+  const validated = validateSkill(document, { form, stem, profile });
+  if (isUnrelatedFile(candidate, validated.data)) return undefined;
+  if (!validated.isUsable && isLinkedElsewhere(candidate, read.stamp))
+    return result(stem, redactFindings([...read.findings, ...validated.findings]));
+  const siblingFiles = folder === undefined ? undefined : listFiles(folder, basename(file));
+  const manifest = readManifest(validated.data);
   onManifest?.(manifest);
   const subject = {
     document,
     manifest,
-    ...(folder !== undefined && beside
-      ? { files: [...beside.files.map(({ path }) => path), basename(file)], findTarget: createTargetFinder(folder) }
+    ...(folder !== undefined && siblingFiles
+      ? {
+          files: [...siblingFiles.files.map(({ path }) => path), basename(file)],
+          findTarget: createTargetFinder(folder),
+        }
       : {}),
   };
-  return result(judged.name, [
+  return result(validated.name, [
     ...read.findings,
-    ...judged.findings,
-    ...(beside?.findings ?? []),
+    ...validated.findings,
+    ...(siblingFiles?.findings ?? []),
     ...lintDocument(subject, profile),
   ]);
 }

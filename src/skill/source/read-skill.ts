@@ -127,11 +127,12 @@ export function readCandidate(candidate: SkillCandidate, profile: Profile): Cand
     return { findings: needs.length > 0 ? [] : [...candidate.findings, file.finding] };
   }
   const { stamp } = file;
-  const judged = validateSkill(file.document, { form, stem, profile });
-  const { name, description, data } = judged;
+  const validated = validateSkill(file.document, { form, stem, profile });
+  const { name, description, data } = validated;
   if (isUnrelatedFile(candidate, data)) return { findings: [], stamp };
-  const isUsable = judged.isUsable && !hasFatalFindings(candidate.findings, profile);
-  const findings = candidate.findings.length === 0 ? judged.findings : [...candidate.findings, ...judged.findings];
+  const isUsable = validated.isUsable && !hasFatalFindings(candidate.findings, profile);
+  const findings =
+    candidate.findings.length === 0 ? validated.findings : [...candidate.findings, ...validated.findings];
   delete data["instructions"];
   if (!isUsable && isLinkedElsewhere(candidate, stamp)) return { findings: redactFindings(findings), stamp };
   if (isUsable) return { skill: { name, description, data: JSON.stringify(data) }, findings, stamp };

@@ -84,7 +84,10 @@ interface ChangedFilesOptions {
  * Returns the skills that these files belong to, once each: folders with a SKILL.md, and single-file skills. A file may be
  * removed: its skill changed too. Files without a skill are ignored. Contract: paths are absolute.
  */
-export function findSkillsOfFiles(files: readonly string[], { workspace, places }: ChangedFilesOptions): string[] {
+export function findSkillsOfFiles(
+  files: readonly string[],
+  { workspace, places: paths }: ChangedFilesOptions,
+): string[] {
   const known = new Map<string, readonly string[]>();
   /** Returns the enclosing folders with a SKILL.md, nearest first. */
   const findEnclosing = (folder: string): readonly string[] => {
@@ -96,7 +99,7 @@ export function findSkillsOfFiles(files: readonly string[], { workspace, places 
     folder !== workspace && isInside(workspace, folder) ? findEnclosing(dirname(folder)) : [];
   const skills = files.flatMap((file) => {
     const enclosing = findEnclosing(dirname(file));
-    return enclosing.find((folder) => !isSampleFolder(folder, enclosing)) ?? (isFlatSkill(file, places) ? file : []);
+    return enclosing.find((folder) => !isSampleFolder(folder, enclosing)) ?? (isFlatSkill(file, paths) ? file : []);
   });
   return [...new Set(skills)];
 }
@@ -116,8 +119,8 @@ function isSkillFolder(folder: string): boolean {
   }
 }
 
-function isFlatSkill(file: string, places: readonly string[]): boolean {
-  if (!places.includes(dirname(file)) || detectFlatForm(file) === undefined) return false;
+function isFlatSkill(file: string, paths: readonly string[]): boolean {
+  if (!paths.includes(dirname(file)) || detectFlatForm(file) === undefined) return false;
   const { name } = parse(file);
   return !isUsualDocument(name) && statIfExists(file) !== undefined;
 }
