@@ -7,7 +7,7 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { ProcessEnding, SandboxOutcome, SandboxRunOptions } from "../host/sandbox-contract.ts";
-import { sendUnderLease, startPausableTimer } from "../util/async.ts";
+import { isLeaseHeld, renewLease, startPausableTimer } from "../util/async.ts";
 import { findSystemProgram } from "../util/system.ts";
 import { createInputFile, createStdio, type Pipe, takePipe } from "./pipes.ts";
 
@@ -35,19 +35,12 @@ export interface Program {
 const DRAIN_MS = 500;
 
 /** Runs a program until it exits, times out, is aborted, or produces too much output. */
-export function runProcess(
-  program: Program,
-  seconds: number,
-  options: SandboxRunOptions,
-): Promise<Omit<SandboxOutcome, "isolation">> {
-  return sendUnderLease(() => startAndWait(program, seconds, options));
-}
-
-async function startAndWait(
+export async function runProcess(
   program: Program,
   seconds: number,
   { onOutput, signal, getWaitedMs }: SandboxRunOptions,
 ): Promise<Omit<SandboxOutcome, "isolation">> {
+  while (!isLeaseHeld()) await renewLease(); // Nothing waits between here and the start.
   if (signal?.aborted) return { exitCode: undefined, signal: undefined, ending: "abort", ms: 0 };
   const start = performance.now();
   const { kill = killProcessGroup } = program;

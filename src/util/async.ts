@@ -139,13 +139,22 @@ export function runWithLease<T>(lease: Lease, work: () => Promise<T>): Promise<T
   return leases.run(lease, work);
 }
 
+/** Returns true if a request or a process may leave now: the current run has no lease, or it is held. Check it right before the call. */
+export function isLeaseHeld(): boolean {
+  return leases.getStore()?.isHeld() ?? true;
+}
+
+/** Renews the lease of the current run. Throws a SkillError if it was lost. */
+export async function renewLease(): Promise<void> {
+  await leases.getStore()?.renew();
+}
+
 /**
- * Sends a request, or starts a process, if the lease of the current run is held; renews it first if it is old. Between the check and the
- * call of `send` there is no other work, so that a process which was frozen before sends nothing. Without a lease, only calls `send`.
+ * Sends a request if the lease of the current run is held; renews it first if it is old. Between the check and the call of `send` there is
+ * no other work, so that a process which was frozen before sends nothing. Without a lease, only calls `send`.
  */
 export async function sendUnderLease<T>(send: () => T | PromiseLike<T>): Promise<T> {
-  const lease = leases.getStore();
-  while (lease && !lease.isHeld()) await lease.renew();
+  while (!isLeaseHeld()) await renewLease();
   return send();
 }
 

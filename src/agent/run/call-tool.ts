@@ -5,7 +5,7 @@ import { type Approval, type ApprovalRequest, getApprovalKey, isApprovedForRun }
 import { NO_USAGE, type ToolCall, type ToolCallResult } from "../../host/model-contract.ts";
 import { type CallOptions, createErrorResult, type Tool, type ToolResult, type Usage } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
-import { raceWithAbort, sendUnderLease, startPausableTimer } from "../../util/async.ts";
+import { isLeaseHeld, raceWithAbort, sendUnderLease, startPausableTimer } from "../../util/async.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { findNearest } from "../../util/text.ts";
@@ -169,7 +169,8 @@ async function executeCall({ tool, input, context }: ContextualCall): Promise<To
   let result: ToolResult;
   try {
     const limited = { ...options, signal: inner.signal };
-    const made = context.execute ? context.execute(limited) : sendUnderLease(() => tool.execute(input, limited));
+    const send = () => tool.execute(input, limited);
+    const made = context.execute ? context.execute(limited) : isLeaseHeld() ? send() : sendUnderLease(send);
     result = await (stop ? raceWithAbort(made, inner.signal) : made);
     if (result.code === "aborted" && inner.signal.reason === late) result = createToolTimeoutResult(late);
   } catch (error) {
