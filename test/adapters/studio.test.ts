@@ -194,6 +194,7 @@ describe("the requests of studio", () => {
       "/api/skills/..%2ftwice",
       "/api/%00",
       "/api/skills/%zz",
+      "//",
     ])
       expect((await send(path)).status, path).toBe(404);
   });

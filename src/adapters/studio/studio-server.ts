@@ -144,7 +144,8 @@ function createRequestHandler(guard: StudioGuard, options: StudioServerOptions):
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.setHeader(name, value);
     const { method = "GET", headers } = incoming;
     guard.checkOrigin(headers);
-    const url = new URL(incoming.url ?? "/", "http://localhost");
+    const url = URL.parse(incoming.url ?? "/", "http://localhost");
+    if (!url) throw createNoRouteError(String(incoming.url)); // For example `//`.
     const isData = url.pathname.startsWith("/api/");
     if (!isData && (method === "GET" || method === "HEAD")) return sendAsset(response, method, findAsset(assets, url));
     if (method === "POST" && url.pathname === "/api/session") return startSession(incoming, response);
