@@ -25,12 +25,35 @@ const PHRASES: readonly (readonly [pattern: RegExp, write: string])[] = [
   [/\bswitch(?:es|ed)? (?:on|off)\b/i, "enable, disable"],
 ];
 
+/** Phrases that only titles and comments of tests must not have: other strings there are data, such as queries. */
+const TEST_PHRASES: readonly (readonly [pattern: RegExp, write: string])[] = [
+  ...PHRASES,
+  [/\b(?:is|are|was) (?:not )?there\b(?! (?:is|are)\b)/i, "exists, is missing"],
+  [
+    /\b(?:says?|tells?|hears?) (?:so|of|nothing|why|what|how|when|where|which|that)\b|\b(?:told|said)\b/i,
+    "reports, shows",
+  ],
+  [/\b(?:go|goes|gone|went) on\b/i, "continue, resume"],
+  [/\b(?:brings?|brought)\b/i, "provide, add"],
+  [/\bstands?\b(?! for\b)/i, "is in, is next to"],
+  [/\b(?:leaves?|left) out\b/i, "omit"],
+  [/\b(?:takes?|taken|took) (?:back|away)\b/i, "revoke, remove"],
+  [/\bof (?:its|his|their) own(?! \w)|\bof (?:ours|yours|theirs)\b/i, "its own"],
+  [/\ball the same\b/i, "nonetheless"],
+  [/\bwithout a word\b|\bin silence\b/i, "silently"],
+  [/\b(?:come|comes|came|become|became) of\b/i, "outcome, result"],
+  [/\b(?:kept|keeps?|keeping) apart\b/i, "isolate, separate"],
+];
+
 /** Files whose words are data: patterns of the scanner, word lists, phrases that users type. */
 const DATA = /^src\/(?:scan\/|skill\/common-words)/;
 
 const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
   .map((path) => `src/${path.replaceAll("\\", "/")}`)
   .filter((path) => path.endsWith(".ts") && !DATA.test(path));
+const tests = readdirSync(join(root, "test"), { recursive: true, encoding: "utf8" })
+  .map((path) => `test/${path.replaceAll("\\", "/")}`)
+  .filter((path) => path.endsWith(".ts") && !/^test\/(?:fixtures\/|plain-english)|\/node_modules\//.test(path));
 const pages = [
   "README.md",
   "AGENTS.md",
@@ -48,9 +71,16 @@ function proseOf(text: string): string[] {
   return Array.from(tokens, ([token]) => token).filter((token) => token.startsWith("/") || /\s/.test(token));
 }
 
-function findPhrases(path: string, prose: readonly string[]): string[] {
+/** Returns the comments of a test, its titles, and other strings with a function after them, such as rows of tables. */
+function testProseOf(text: string): string[] {
+  const titles = text.matchAll(/(["`])((?:(?!\1)[^\\\n]|\\.)* (?:(?!\1)[^\\\n]|\\.)*)\1,\s*(?:async\s*)?\(/g);
+  const comments = proseOf(text).filter((token) => token.startsWith("/"));
+  return [...comments, ...Array.from(titles, ([, , title = ""]) => title)];
+}
+
+function findPhrases(path: string, prose: readonly string[], phrases = PHRASES): string[] {
   return prose.flatMap((text) =>
-    PHRASES.flatMap(([pattern, write]) => {
+    phrases.flatMap(([pattern, write]) => {
       const [found] = pattern.exec(text) ?? [];
       return found === undefined ? [] : [`${path}: "${found}" in ${text.slice(0, 80)} (write: ${write})`];
     }),
@@ -78,7 +108,17 @@ describe("texts", () => {
     expect(found).toEqual([]);
   });
 
+  it("are in plain technical English in the titles and comments of tests", () => {
+    expect(tests.length).toBeGreaterThan(500);
+    const found = tests.flatMap((path) =>
+      findPhrases(path, testProseOf(readFileSync(join(root, path), "utf8")), TEST_PHRASES),
+    );
+    expect(found).toEqual([]);
+  });
+
   it("are found if they are not", () => {
+    const test = 'it("goes on after a refusal", () => {}); // Says so.\nit.each([["told twice", (at) => at]]);';
+    expect(findPhrases("x", testProseOf(test), TEST_PHRASES)).toHaveLength(4);
     expect(findPhrases("x", proseOf('const a = "mend it, then start anew"; // Whoever asks is told.'))).toHaveLength(4);
   });
 });

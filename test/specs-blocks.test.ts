@@ -139,7 +139,7 @@ describe("the blocks of the document on triggers and toolsets", () => {
     if (tier === "breadcrumb") expect(told.text).toContain("[1 skills available]");
   });
 
-  it("[T-05] the tier is none without a skill", async () => {
+  it("[T-05] no tier applies without a skill", async () => {
     expect((await disclose((await discoverIn({}, { SKILLS_DIR: "/none" })).catalog, "greet Ada")).tier).toBe("none");
   });
 

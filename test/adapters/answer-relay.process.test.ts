@@ -62,7 +62,7 @@ async function connect(url: URL, answers?: { asked: string[] }) {
 }
 
 describe("servers that share a mailbox", { timeout: 120_000 }, () => {
-  it("[E-30] bring each answer to the call that waits for it, at whichever server it arrives", async () => {
+  it("[E-30] pass each answer to the call that waits for it, at whichever server it arrives", async () => {
     const { open, paid, messages } = await openServers();
     const { url, counts } = await balancerOf([await open(), await open()]);
     const asked: string[] = [];

@@ -400,7 +400,7 @@ describe("served skills", () => {
     expect((await call("load_skill", { skill: "found" })).isError).toBe(true);
   });
 
-  it("have a hint if there are none: it does not suggest listing again", async () => {
+  it("have a hint if the list is empty: it does not suggest listing again", async () => {
     const { call } = await connectTo(servingOf(await discoverIn(TWO), { only: [] }));
     expect((await call("list_skills")).structured).toEqual({ skills: [], note: "no skills found" });
     const note = "no skill matches; call list_skills to see all skills";

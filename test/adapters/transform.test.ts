@@ -166,7 +166,7 @@ function checkBy(schema: JsonObject): (value: unknown) => boolean {
 }
 
 describe("a listed schema", () => {
-  it("[P-20] is one of an object, with its properties, and without a name of its own", () => {
+  it("[P-20] is one of an object, with its properties, and without its own name", () => {
     fc.assert(
       fc.property(fc.oneof(schemas, fc.dictionary(fc.string(), fc.jsonValue())), (schema) => {
         const listed = normalizeSchema(schema as JsonObject);

@@ -150,7 +150,7 @@ describe("approval of side effects", () => {
     expect(sent).toHaveLength(1);
   });
 
-  it("is not requested for workspace writes that a skill declares, but for external effects", async () => {
+  it("is not requested for workspace writes that a skill declares, unlike external effects", async () => {
     const { tool, sent } = mail();
     const { use, found } = await scene([write("a.txt"), send("Ada")], {
       skills: { x: { more: "allowed-tools: Write send_mail\n" } },

@@ -208,7 +208,7 @@ describe("a skill with capabilities", () => {
       turns: [
         () => [{ tool: "use_skill", input: { skill: "x", message: "List them." } }],
         () => [{ tool: "notes__notes__list", input: {} }],
-        () => "There are none.",
+        () => "The list is empty.",
         () => "done",
       ],
       skills: { outer: { more: "allowed_tools: [use_skill]\n" }, x: { more: NOTES } },

@@ -145,7 +145,7 @@ describe("tools of a stdio MCP server", () => {
         "two",
       ].join("\n"),
     );
-    // Its sum is not text, as the schema promised: a model reads it all the same.
+    // Its sum is not text, as the schema promised: a model reads it nonetheless.
     expect(await tool("web.structured").execute({})).toEqual({ text: '{"sum":3}', isError: false });
     expect(await tool("web.fail").execute({})).toEqual({ text: "out of cake", isError: true, code: "failed" });
   });

@@ -30,7 +30,7 @@ describe("a skill that this machine cannot run", () => {
     ["another system", "unsupported-os", {}, { metadata: { os: ["macos"] } }],
     ["another system, as another client says it", "unsupported-os", {}, { metadata: { openclaw: { os: ["darwin"] } } }],
   ] as [string, string, Partial<SystemInfo>, Record<string, unknown>][])(
-    "[S-34] is left out for %s, with the reason and the fix",
+    "[S-34] is omitted for %s, with the reason and the fix",
     (_, code, system, more) => {
       const { denial, skill, host } = on(system, more);
       expect(denial).toMatchObject({
@@ -54,7 +54,7 @@ describe("a skill that this machine cannot run", () => {
       { scripts: ["a.rb"], packages: ["jq"] },
     ],
     ["a stand-in", { hasProgram: (name: string) => name === "python3" }, { scripts: ["a.py"] }],
-  ] as [string, Partial<SystemInfo>, Record<string, unknown>][])("[S-34] is not left out for %s", (_, system, more) => {
+  ] as [string, Partial<SystemInfo>, Record<string, unknown>][])("[S-34] is not omitted for %s", (_, system, more) => {
     expect(on(system, more).denial).toBeUndefined();
   });
 

@@ -99,7 +99,7 @@ describe.each(RUN_DRIVERS)("a resumed run, with runs in %s", (driver) => {
     expect(await resumeRun(found.catalog, found, result.run)).toMatchObject({ content: "Here I am.", stop: "answer" });
   });
 
-  it("[W-27] keeps its caller and its folder, whoever resumes it", async () => {
+  it("[W-27] keeps its caller and its folder when another user resumes it", async () => {
     const { tool, sent } = sending();
     const { found, use } = await useScene({ skills: { x: {} }, turns: [() => [send("Ada")] as never, () => "Done."] });
     const { result } = await use({ skill: "x" }, { tools: [tool], caller: { userId: "ada", chatType: "private" } });

@@ -166,7 +166,7 @@ describe("runbook in a conversation", () => {
     expect(text.endsWith(RUNBOOK_NOTE)).toBe(true);
   });
 
-  it("reports that there are none", async () => {
+  it("reports an empty list", async () => {
     expect((await chat("list skills", {})).text).toMatch(/^There are no skills here/);
     expect((await chat("make an invoice", {})).text).toMatch(/^No skill matches this/);
   });

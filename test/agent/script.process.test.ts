@@ -343,7 +343,7 @@ describe("a script's workspace", () => {
   });
 
   it.runIf(process.getuid?.() === 0)(
-    "is used as its owner if the caller is root, and as user nobody if root owns it",
+    "is used as its owner if the caller is root, and as an unprivileged user if root owns it",
     async () => {
       const script = "touch /workspace/made && echo wrote";
       const found = await go('[sandbox]\nworkspace = "read-write"\n', script);

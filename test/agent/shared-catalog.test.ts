@@ -116,7 +116,7 @@ describe("a catalog for many conversations that takes long to read", () => {
     [222, 1998],
     [223, 2000],
     [5000, 2000],
-  ])("that took %i ms is not read again for %i ms, whoever asks", async (takes, rests) => {
+  ])("that took %i ms is not read again for %i ms by any caller", async (takes, rests) => {
     const { catalog, reads, set, now, wait } = await changing([sketch("a")], takes);
     const { catalog: shared } = createSharedCatalog(catalog, now);
     const before = await shared.reload();

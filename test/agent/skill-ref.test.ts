@@ -195,7 +195,7 @@ describe("a reference in a prompt", () => {
     expect(full).toContain(`\n\nThe files of this skill are in ${root}/knots.`);
   });
 
-  it("does not mention files if there are none", () => {
+  it("does not mention files of a folder without any", () => {
     const root = temporaryFolder({ "knots/SKILL.md": skillText("knots") });
     expect(render([skillRef(join(root, "knots"))], ["skills.knots"]).text).toMatch(/<\/skill_content>$/);
   });

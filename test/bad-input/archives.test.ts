@@ -9,7 +9,7 @@ import { temporaryFolder } from "../support/folder.ts";
 import { HELLO, type Row, refuses, tar, throughGate, zip } from "../support/gate.ts";
 import { moduleOf } from "../support/program.ts";
 
-/** In another process: memory of earlier work cannot be told apart from that of this one. */
+/** In another process: the memory of earlier work is indistinguishable from that of this one. */
 const MEASURE = `
   import { readFileSync } from "node:fs";
   const { readArchive } = await import(${JSON.stringify(moduleOf("remote/extract"))});

@@ -286,7 +286,7 @@ describe("values that a skill was granted", () => {
 });
 
 describe("an untrusted workspace", () => {
-  it("[Q-04] runs nothing, whoever asks and however", async () => {
+  it("[Q-04] runs nothing for any caller and in any way", async () => {
     const body = "!`touch /workspace/PWN`\n\n```sh\ntouch PWN\n```";
     const found = await discoverIn({
       ".skillet/skills/forked/SKILL.md": skillText("forked", { body, more: "context: fork\n" }),

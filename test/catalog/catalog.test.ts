@@ -162,7 +162,7 @@ describe("openCatalog", () => {
 });
 
 describe("promptListing", () => {
-  it("[P-07] lists the skills, each on one line, and is empty when there are none", async () => {
+  it("[P-07] lists the skills, each on one line, and is empty without skills", async () => {
     const root = temporaryFolder({
       "s/a/SKILL.md": "---\ndescription: |\n  One\n  two\n---\nx\n",
       "s/b/SKILL.md": skillText("b"),

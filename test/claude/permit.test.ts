@@ -76,7 +76,7 @@ describe("the check of a call", () => {
     expect(JSON.stringify([refused, events])).not.toContain("key-of-nobody");
   });
 
-  it("refuses a tool that was not requested, whoever allows it", async () => {
+  it("refuses a tool that was not requested, even if it is allowed", async () => {
     const refused = await permits(ground()).check({ tool: "Bash", input: { command: "ls" } });
     expect(refused).toMatchObject({ code: "tool-unknown", message: expect.stringContaining("Unknown tool 'Bash'") });
   });

@@ -377,7 +377,7 @@ enabled = false
 });
 
 describe("skillet config unset", () => {
-  it("removes one value, and reports when there is none", async () => {
+  it("removes one value, and reports a missing one", async () => {
     const { run, text } = place(SECRETS);
     expect((await run(["unset", "skills.research.KEY"])).code).toBe(0);
     expect(text()).toBe(SECRETS.replace('KEY = "sesame-1"\n', ""));

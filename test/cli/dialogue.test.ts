@@ -125,7 +125,7 @@ describe("typed text in a dialogue", () => {
     expect(written()).toContain("\u001b[?2004l");
   });
 
-  it("does not appear between the lines of an answer, and is there at the next prompt", async () => {
+  it("does not appear between the lines of an answer, and appears at the next prompt", async () => {
     const { type, sees, screen, ended } = await dialogue(
       [
         () => [{ tool: "bash", input: { command: "sleep 2" } }],

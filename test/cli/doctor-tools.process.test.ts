@@ -38,7 +38,7 @@ describe("`doctor --tools`", () => {
     expect(code).toBe(0);
   });
 
-  it("reports that there are none", async () => {
+  it("reports that no server is configured", async () => {
     const { code, stdout } = await skillet(["doctor", "--tools"]);
     expect(stdout).toContain("none configured");
     expect(code).toBe(0);

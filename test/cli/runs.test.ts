@@ -38,7 +38,7 @@ const event = (journal: Journal, one: object, run = ID, skill = "mailer") =>
 const started = { type: "run-started", model: "a-model", tools: [], depth: 1, limits: { iterations: 1, seconds: 1 } };
 
 describe("skillet runs", () => {
-  it("are explained when there are none", async () => {
+  it("are explained before the first one", async () => {
     const { run } = place({});
     const { code, stdout, stderr } = await run(["runs"]);
     expect([code, stdout]).toEqual([0, ""]);

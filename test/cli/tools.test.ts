@@ -37,7 +37,7 @@ describe("skillet tools", () => {
     ]);
   });
 
-  it("reports that there are none, and an unknown skill", async () => {
+  it("reports an empty list, and an unknown skill", async () => {
     const home = homeWith({ "home/.agent/skills/y/SKILL.md": skillText("y") });
     expect(await skillet(["tools"], { env: { HOME: home, SKILLS_DIR: "none" } })).toMatchObject({
       code: 0,

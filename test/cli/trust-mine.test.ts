@@ -247,7 +247,7 @@ describe("changes by git in the user's folder", () => {
 
 // Each step is a separate process.
 describe.runIf(HAS_ORDINARY_USER)("changes by a run in the user's folder", { timeout: 240_000 }, () => {
-  /** As an ordinary user: code of root runs as user nobody, who can write to nothing here. */
+  /** As an ordinary user: code of root runs as another user, who can write to nothing here. */
   async function runScene(files: Record<string, string> = {}) {
     const one = scene({
       ...files,

@@ -91,7 +91,7 @@ describe("a value that is set", () => {
     expect(owner()).toMatchObject({ location: join(home, ".skillet/skills/own") });
   });
 
-  it("[Q-03] belongs to no copy if there is none, and the next run asks or is refused", async () => {
+  it("[Q-03] belongs to no copy if no copy exists, and the next run asks or is refused", async () => {
     const { run, put, grants, owner } = scene();
     const set = await run(SET, VALUE);
     expect(set.code).toBe(0);

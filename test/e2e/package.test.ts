@@ -173,7 +173,7 @@ describe("on an older Node", () => {
     expect(result).toMatchObject({ status: 0, stdout: expect.stringContaining("skillet: ") });
   });
 
-  it("explains the fix when there is none", () => {
+  it("explains the fix without a pinned Node", () => {
     const alone = temporaryFolder({
       "bin/skillet.cjs": readFileSync(join(root, "bin/skillet.cjs"), "utf8"),
       "package.json": "{}",

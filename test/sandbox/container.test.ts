@@ -24,7 +24,7 @@ const command = (more: Partial<SandboxCommand> & Pick<SandboxCommand, "argv">): 
 });
 
 /**
- * In place of a client and its engine, an executable that starts the entry point as a process of its own, which goes on when the
+ * In place of a client and its engine, an executable that starts the entry point as a separate process, which survives when the
  * client is killed, until `rm --force` ends it. It isolates nothing.
  */
 const CLIENT = `#!${process.execPath}

@@ -11,7 +11,7 @@ import { temporaryFolder } from "../support/folder.ts";
 
 const NODE = "/opt/skillet/bin/node";
 const NOBODY = 65_534;
-// If root runs the test, code in the sandbox runs as user nobody, seen from outside.
+// If root runs the test, code in the sandbox runs as an unprivileged user, seen from outside.
 const user = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
 
 interface Ran {

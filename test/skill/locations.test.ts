@@ -141,7 +141,7 @@ describe("the standard locations", () => {
     for (const path of [root, home, workspace]) chmodSync(path, 0o755);
     writeFiles(workspace, { "skills/a/SKILL.md": skillText("a"), "skills/locked/b/SKILL.md": skillText("b") });
     chmodSync(join(workspace, "skills/locked"), 0o700);
-    // Everything is imported while it can be read; then the process becomes user nobody.
+    // Everything is imported while it can be read; then the process becomes an unprivileged user.
     const source = join(import.meta.dirname, "../../src");
     const script = `
       const { run } = await import("${source}/cli/bin.ts");

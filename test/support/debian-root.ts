@@ -7,7 +7,7 @@ import { ROOT } from "./markdown-code.ts";
 
 export const MMDEBSTRAP = "/usr/bin/mmdebstrap";
 
-/** Files of this machine that say which mirrors and certificates its package managers use. */
+/** Files of this machine with the mirrors and certificates of its package managers. */
 const REGISTRY_FILES = ["/etc/ssl/certs/ca-certificates.crt", "/usr/etc/npmrc"];
 const USER_CONFIGURATION = join(process.env["HOME"] ?? "/root", ".npmrc");
 

@@ -25,7 +25,7 @@ export const POSTGRES_PROGRAMS: string = binaries ?? "";
 /** True when tests can start a server. */
 export const HAS_POSTGRES: boolean = binaries !== undefined;
 
-/** Postgres refuses to run as root: `nobody` has no files that a test could break. */
+/** Postgres refuses to run as root: this user has no files that a test could break. */
 const account = process.getuid?.() === 0 ? readAccount("nobody") : undefined;
 
 function readAccount(name: string): { uid: number; gid: number } {

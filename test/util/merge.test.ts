@@ -5,7 +5,7 @@ import { expectLinearSteps } from "../support/steps.ts";
 
 const text = (...lines: (string | number)[]) => lines.map((line) => `${line}\n`).join("");
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
-/** This many lines that are units of their own. */
+/** This many independent lines. */
 const alone = (lines: number) => ({ units: { lines, isFirst: () => true } });
 /** The same with units that begin with some of them. */
 const some = (lines: number) => ({ units: { lines, isFirst: (line: string) => /^(?:[a-c1-3]|ours|)$/.test(line) } });
@@ -29,7 +29,7 @@ describe("mergeLines", () => {
     expect(merged(base, ours, theirs)).toBe(text(0, "theirs", 1, "same", ...numbers(3, 9), "ours"));
   });
 
-  it("reports conflicts, with the lines of each side and the start of ours", () => {
+  it("reports conflicts, with the lines of each side and the start of the local ones", () => {
     const base = text(...numbers(1, 9));
     const ours = text("new", ...numbers(1, 4), "ours", ...numbers(6, 9));
     const theirs = text(...numbers(1, 4), "theirs", "more", ...numbers(6, 9));

@@ -15,7 +15,7 @@ const REQUEST: ApprovalRequest = {
   ...{ input: {}, on: "outside", what: "send a mail", reason: "it changes something outside" },
 };
 
-/** A change of a run and its legs. `prepare` brings the run to the state before it. */
+/** A change of a run and its legs. `prepare` creates the state before it. */
 interface Change {
   name: string;
   prepare(engine: Engine, id: string): Promise<void>;

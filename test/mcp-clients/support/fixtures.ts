@@ -1,4 +1,4 @@
-// What the conformance suite asks a server for by name: its tools, resources and prompts. They say what its descriptions say.
+// What the conformance suite asks a server for by name: its tools, resources and prompts. They follow its descriptions.
 import { setTimeout as after } from "node:timers/promises";
 import {
   type CallToolResult,

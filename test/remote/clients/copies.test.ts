@@ -6,7 +6,7 @@ import { writeClientCopies } from "../../../src/remote/clients/skill-copies.ts";
 import { discoverIn } from "../../support/discover.ts";
 import { skillText, temporaryFolder } from "../../support/folder.ts";
 
-it("[Q-12] [Q-12] nothing is written behind a link that replaced the folder after the check", async () => {
+it("[Q-12] nothing is written behind a link that replaced the folder after the check", async () => {
   const { root, skill, installs, around } = await discoverIn({ "skills/one/SKILL.md": skillText("one") });
   const target = resolveClientTarget("claude", { around, isProject: true });
   const elsewhere = temporaryFolder();

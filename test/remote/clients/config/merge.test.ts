@@ -83,7 +83,7 @@ describe("a snippet in a TOML text", () => {
     expect(await codex("b = 9007199254740991\n")).toBe(`b = 9007199254740991\n\n${TABLE}`);
   });
 
-  it("does not change the text if it is there already", async () => {
+  it("does not change a text that contains it already", async () => {
     for (const text of [
       TABLE,
       `mcp_servers.skillet.${TABLE.split("\n")[1]}\nmcp_servers.skillet.${TABLE.split("\n")[2]}`,
