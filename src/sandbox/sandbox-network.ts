@@ -12,7 +12,7 @@ interface SandboxSocketOptions extends UnixSocketOptions {
 }
 
 /** A command with its sockets, until they are closed. */
-export interface OpenedSandboxSockets {
+interface OpenedSandboxSockets {
   command: SandboxCommand;
   /** The paths of the sockets. */
   sockets: readonly string[];
@@ -151,7 +151,7 @@ function createPathLengthError(path: string): SkillError {
 /** The path of the proxy's socket inside a sandbox. */
 export const NETWORK_SOCKET = "/run/skillet/network.sock";
 
-export interface ForwardOptions {
+interface ForwardOptions {
   /** The path of Node, as the sandbox sees it. */
   node: string;
   /** The path of the proxy's socket, as the sandbox sees it. */
@@ -160,9 +160,7 @@ export interface ForwardOptions {
   port?: number;
 }
 
-export interface NetworkOptions
-  extends Omit<NetworkProxyOptions, "endpoints" | "onRefused">,
-    Pick<ForwardOptions, "node"> {}
+interface NetworkOptions extends Omit<NetworkProxyOptions, "endpoints" | "onRefused">, Pick<ForwardOptions, "node"> {}
 
 /** A command with a proxy to its allowed endpoints, until it is closed. */
 export interface OpenedNetwork {

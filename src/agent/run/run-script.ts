@@ -379,7 +379,7 @@ interface PreparedScript {
 }
 
 /** Prepares everything that a script needs. Throws a SkillError if a part is unavailable. */
-export async function prepareScript(host: Host, options: PrepareScriptOptions): Promise<PreparedScript> {
+async function prepareScript(host: Host, options: PrepareScriptOptions): Promise<PreparedScript> {
   const { skill, script, copy } = options;
   const runSandbox = await openRunSandbox(host, { ...options, kind: "script" });
   const { sandbox, root, mounts } = runSandbox;

@@ -338,13 +338,13 @@ function readDependencies(script: SkillScript, copy: SkillCopy): readonly string
     : undefined;
 }
 
-export interface SkillLibraries {
+interface SkillLibraries {
   /** The scripts whose declared packages were fetched. */
   scripts: string[];
   layers: LibraryLayer[];
 }
 
-export interface SkillLibraryOptions {
+interface SkillLibraryOptions {
   update?: boolean;
   onProgress(text: string): void;
   signal: AbortSignal;

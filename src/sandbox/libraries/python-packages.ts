@@ -271,7 +271,7 @@ export interface UvScript {
   index?: string | undefined;
 }
 
-export interface UvOptions {
+interface UvOptions {
   sandbox: Sandbox;
   /** The folder of the script's skill. */
   skill: Mount;
