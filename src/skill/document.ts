@@ -250,17 +250,11 @@ function readName(value: unknown, context: ValidationContext, report: ReportProb
     validateName(written, context, report);
     return written;
   }
-  if (problem) {
-    const shown = truncateLine(written ?? "", 64);
-    report(
-      problem.code,
-      "name",
-      `the name "${shown}" ${problem.why}; "${truncateLine(context.stem, 64)}" is used instead`,
-    );
-  }
+  const [shown, stem] = [truncateLine(written ?? "", 64), truncateLine(context.stem, 64)];
   const fallback = findNameProblem(context.stem);
-  if (fallback)
-    report("no-valid-name", "name", `"${truncateLine(context.stem, 64)}" ${fallback.why} and cannot be used as a name`);
+  const use = fallback ? "" : `; "${stem}" is used instead`;
+  if (problem) report(problem.code, "name", `the name "${shown}" ${problem.why}${use}`);
+  if (fallback) report("no-valid-name", "name", `"${stem}" ${fallback.why} and cannot be used as a name`);
   else validateName(context.stem, context, report);
   return context.stem;
 }

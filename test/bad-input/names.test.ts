@@ -104,6 +104,14 @@ describe("names of folders and files", () => {
     expect(checkPath(path).files.map(({ isValid }) => isValid)).toEqual([false]);
   });
 
+  test("does not promise the name of the folder where that is invalid, too", async () => {
+    const path = temporaryFolder({ "-rf/SKILL.md": "---\nname: a b c!\ndescription: D. Use when d.\n---\nDo it.\n" });
+    const { diagnostics } = await createDirectorySource({ path }).load();
+    const named = diagnostics.filter(({ code }) => ["name-invalid", "no-valid-name"].includes(code));
+    expect(named.map(({ code }) => code).sort()).toEqual(["name-invalid", "no-valid-name"]);
+    expect(named.map(({ message }) => message).join("\n")).not.toContain("is used instead");
+  });
+
   test("[Q-08] a name in the frontmatter replaces an invalid folder name", async () => {
     const path = temporaryFolder({ "-rf/SKILL.md": skillText("clean") });
     const { skills, diagnostics } = await createDirectorySource({ path }).load();
