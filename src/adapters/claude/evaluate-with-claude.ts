@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { statSync } from "node:fs";
-import { homedir } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { createPromptSession, type PromptSession } from "../../agent/prompts/prompt-session.ts";
 import type { Prompt } from "../../agent/prompts/prompt-template.ts";
@@ -24,6 +23,7 @@ import { TimeLimitError, withTimeLimit } from "../../util/async.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { createRedactor, type Redactor } from "../../util/redact.ts";
 import { resolveRealPath } from "../../util/safe-path.ts";
+import { getUserHome } from "../../util/system.ts";
 import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
 import {
   type ClaudeHome,
@@ -117,7 +117,7 @@ async function runEvaluation(prompt: Prompt, options: ClaudeOptions, work: Evalu
   const env = createClaudeEnvironment(home, process.env, options.env);
   const ground = {
     cwd,
-    home: resolveRealPath(home?.path ?? homedir()),
+    home: resolveRealPath(home?.path ?? getUserHome(process.env)),
     skillsDir: home && resolveRealPath(home.skillsDir),
   };
   const { seconds = DEFAULT_RUN_LIMITS.seconds, maxTurns: iterations = DEFAULT_RUN_LIMITS.iterationCap } = options;

@@ -1,5 +1,5 @@
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmdirSync, writeFileSync } from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { dirname, join, posix, win32 } from "node:path";
 import type { Prompt } from "../../agent/prompts/prompt-template.ts";
 import type { SkillSection, SkillSource, SkillsSection } from "../../agent/prompts/skill-sections.ts";
@@ -8,6 +8,7 @@ import { applyFolderChange, type FolderItem } from "../../store/atomic-folder.ts
 import { formatProcessOwner, readLiveOwner } from "../../store/locked-file.ts";
 import { isOwnedByUser, removeFolderTree } from "../../util/file-access.ts";
 import { isInside, readFileInside } from "../../util/safe-path.ts";
+import { getUserHome } from "../../util/system.ts";
 
 export interface HermeticHomeOptions extends HomeSettingsOptions {
   /** Files of the user's home to copy, by their path in it: `.claude/.credentials.json`. No other files are copied. */
@@ -112,7 +113,7 @@ function createHomeEnv(path: string): Record<string, string> {
   };
 }
 
-function copyAuthFiles({ authFiles = [], from = homedir() }: HermeticHomeOptions, home: string): void {
+function copyAuthFiles({ authFiles = [], from = getUserHome(process.env) }: HermeticHomeOptions, home: string): void {
   if (authFiles.length === 0) return;
   const root = realpathSync(from);
   for (const entry of authFiles) {

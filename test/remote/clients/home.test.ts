@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import {
   createHermeticHome,
   createHomeSettings,
@@ -90,6 +90,13 @@ describe("a hermetic home", () => {
     expect(Object.keys(everything(path)).sort()).toEqual([".claude/.credentials.json", ".claude/settings.json"]);
     expect(readFileSync(join(path, ".claude/.credentials.json"), "utf8")).toBe("secret");
     expect(modeOf(join(path, ".claude/.credentials.json"))).toBe(0o600);
+  });
+
+  it("[N-20] takes no file of the current folder for one of the user when HOME is relative", () => {
+    vi.stubEnv("HOME", ".");
+    const { path } = homeIn(temporaryFolder(), { authFiles: [{ path: "vitest.config.ts", isOptional: true }] });
+    vi.unstubAllEnvs();
+    expect(Object.keys(everything(path))).toEqual([".claude/settings.json"]);
   });
 
   it.for([
