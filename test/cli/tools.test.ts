@@ -175,6 +175,15 @@ describe("skillet call", () => {
     expect((await skillet(["call", "my-skill.my-tool", "-i", "-"], { env })).code).toBe(2);
   });
 
+  it("reports a skill without tools", async () => {
+    const home = homeWith({ "home/.agent/skills/plain/SKILL.md": skillText("plain") });
+    for (const tool of ["plain", "plain.one"])
+      expect(await skillet(["call", tool], { env: { HOME: home }, cwd: home })).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('Skill "plain" has no tools'),
+      });
+  });
+
   it("gives each call its own idempotency key", async () => {
     const home = homeWith(ownSkill({ "toolsets/index.ts": toolsetOf({ one: "return ctx.run + ' ' + ctx.key" }) }));
     const call = async () => (await skillet(["call", "x.one"], { env: { HOME: home } })).stdout;

@@ -130,7 +130,11 @@ function findToolSkill(found: DiscoverResult, name: string): Skill | undefined {
 
 function createUnknownToolError(found: DiscoverResult, name: string): SkillError {
   const names = [...listSkillsWithTools(found).map((skill) => skill.name), ...found.settings.mcp.keys()];
-  const meant = findNearest(name.replace(/(?:\.|__).*$/s, ""), names);
+  const provider = name.replace(/(?:\.|__).*$/s, "");
+  const message = `Skill "${provider}" has no tools`;
+  if (found.catalog.has(provider))
+    return new SkillError("usage", { message, fix: "list the tools of all skills", commands: ["skillet tools"] });
+  const meant = findNearest(provider, names);
   return new SkillError("usage", {
     message: `No skill and no server has a tool "${name}"${meant ? `; did you mean one of ${meant}?` : ""}`,
     fix: "use a name that skillet tools lists: SKILL.TOOL or SERVER.TOOL",
