@@ -22,7 +22,7 @@ export const MCP_CODES = {
   ),
   "mcp-tool-unknown": defineCode(
     "A warning: the configuration names a tool that the server does not have.",
-    "correct [tools.mcp.NAME]",
+    "correct the name of the tool under [tools.mcp.NAME]",
   ),
   "remote-mismatch": defineCode(
     "The server sent content whose size, digest or frontmatter differs from its listing; the skill is not used.",

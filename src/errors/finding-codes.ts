@@ -23,12 +23,12 @@ const FINDING_ROWS = {
   "not-found": {
     severities: { all: "error" },
     meaning: "No file, folder or skill has this name or path.",
-    fix: "check the name or the path",
+    fix: "check the name or the path; `skillet list` shows the skills",
   },
   unreadable: {
     severities: { all: "error" },
     meaning: "The file or folder cannot be read.",
-    fix: "give yourself read permission",
+    fix: "give yourself read permission: `chmod u+r PATH`",
   },
   "not-a-file": {
     severities: { all: "error" },
@@ -242,7 +242,7 @@ const FINDING_ROWS = {
   "yaml-limit": {
     severities: { all: "error" },
     meaning: "The frontmatter is nested deeper than 16 levels, or has more than 256 keys in one mapping.",
-    fix: "make it smaller",
+    fix: "move details below the frontmatter, or into another file of the skill",
   },
   "yaml-documents": { severities: { all: "error" }, meaning: "The file has several YAML documents.", fix: "keep one" },
   "value-truncated": {
@@ -253,12 +253,12 @@ const FINDING_ROWS = {
   "control-character": {
     severities: { all: "error" },
     meaning: "The frontmatter contains a control character.",
-    fix: "remove it",
+    fix: "delete it at the place in the message",
   },
   "hidden-text": {
     severities: { all: "error" },
     meaning: "The frontmatter contains invisible or direction-changing characters.",
-    fix: "remove them",
+    fix: "delete them at the place in the message, and type the text again",
   },
 
   // Fields
@@ -475,7 +475,7 @@ const FINDING_ROWS = {
     severities: { all: "error" },
     meaning:
       "A configuration file cannot be parsed, so defaults or the last valid values are used and the file is not edited.",
-    fix: "fix the line",
+    fix: "fix the line that the message names",
   },
   "config-renamed": {
     severities: { all: "warning" },
@@ -485,7 +485,7 @@ const FINDING_ROWS = {
   "config-unknown": {
     severities: { all: "warning" },
     meaning: "The configuration has an unknown key.",
-    fix: "remove or correct it",
+    fix: "correct the key as in docs/config.md, or remove it",
   },
   "config-type": {
     severities: { all: "warning" },
@@ -516,7 +516,7 @@ const FINDING_ROWS = {
   "config-world-readable": {
     severities: { all: "warning" },
     meaning: "Other users can read a configuration file that contains values for skills.",
-    fix: "chmod 600 it",
+    fix: "run `chmod 600 ~/.skillet/config.toml`",
   },
   "exports-unreadable": {
     severities: { all: "warning" },
@@ -533,7 +533,7 @@ const FINDING_ROWS = {
   "hidden-text-body": {
     severities: { all: "warning", shipped: "error", vscode: "error" },
     meaning: "The instructions contain invisible or direction-changing characters.",
-    fix: "remove them",
+    fix: "delete them at the place in the message, and type the text again",
   },
   "dead-link": {
     severities: { all: "warning", shipped: "error" },
@@ -588,7 +588,11 @@ const FINDING_ROWS = {
     meaning: "The instructions contain a path that exists on one machine only.",
     fix: "use a path relative to the skill's folder",
   },
-  "tool-unknown": { severities: { all: "info" }, meaning: "The tool name is unknown.", fix: "check the spelling" },
+  "tool-unknown": {
+    severities: { all: "info" },
+    meaning: "The tool name is unknown.",
+    fix: "check the spelling: docs/tools.md has the names",
+  },
 } as const satisfies Record<string, FindingRow>;
 
 export type FindingCode = keyof typeof FINDING_ROWS;

@@ -34,7 +34,10 @@ export const SOURCE_CODES = {
 
   // Folders and archives
   "source-missing": defineCode("The folder or archive does not exist.", "check the path"),
-  "source-unreadable": defineCode("The folder or archive cannot be read.", "give yourself read permission"),
+  "source-unreadable": defineCode(
+    "The folder or archive cannot be read.",
+    "give yourself read permission: `chmod u+r PATH`",
+  ),
   "source-kind": defineCode("The path is neither a folder nor an archive.", "use the path of the skill's folder"),
   "source-folder-missing": defineCode("The source has no such folder.", "use one of the folders in the message"),
   "source-contains-target": defineCode(

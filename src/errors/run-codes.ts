@@ -174,7 +174,7 @@ export const RUN_CODES = {
     "run `skillet runs` to list runs",
   ),
   "run-ended": defineCode("The run has ended.", "run `skillet runs show ID` to see its result"),
-  "run-cancelled": defineCode("The run was canceled.", "start it again"),
+  "run-cancelled": defineCode("The run was canceled.", "start it again: `skillet run NAME`"),
   "run-busy": defineCode(
     "Another process is working on the run.",
     "wait for it to end, or cancel it: `skillet cancel ID`",
@@ -183,7 +183,10 @@ export const RUN_CODES = {
     "The skill has changed since the run started.",
     "start the run again, or restore the skill",
   ),
-  "run-other-workspace": defineCode("The run was started in another workspace.", "resume it there"),
+  "run-other-workspace": defineCode(
+    "The run was started in another workspace.",
+    "resume it there: `skillet resume ID -C FOLDER`",
+  ),
   "run-skill-missing": defineCode(
     "The skill of the run no longer exists.",
     "restore the skill, or cancel the run: `skillet cancel ID`",
@@ -335,8 +338,8 @@ export const TOOL_CODES = {
     "A listed file is now a symlink that points back to itself.",
     "discover the skills again: the folder changed",
   ),
-  "resource-too-large": defineCode("The file is larger than the limit.", "split it"),
-  "resource-unreadable": defineCode("The file cannot be read.", "give yourself read permission"),
+  "resource-too-large": defineCode("The file is larger than the limit.", "split it into smaller files"),
+  "resource-unreadable": defineCode("The file cannot be read.", "give yourself read permission: `chmod u+r PATH`"),
   "resource-binary": defineCode("The file is not text.", "use it from the skill's folder"),
   "resource-script": defineCode(
     "The file is a script, which models run instead of reading it.",

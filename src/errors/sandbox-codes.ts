@@ -76,7 +76,7 @@ export const SCRIPT_CODES = {
   "workspace-missing": defineCode("The workspace does not exist.", "choose another one with --workspace"),
   "workspace-too-wide": defineCode(
     "The workspace contains your home folder or skillet's own folder, so code and blanket approvals are not allowed.",
-    "work in a separate folder",
+    "work in a separate folder, or name one with --workspace",
   ),
   "workspace-private": defineCode(
     "The workspace is in a hidden folder of your home, so code cannot read it by default.",
