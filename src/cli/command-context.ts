@@ -21,6 +21,7 @@ import { isSameSkill } from "../skill/source/skill-copy.ts";
 import type { ApprovalStore } from "../store/approvals.ts";
 import type { Mailbox } from "../store/mailbox.ts";
 import type { RunStore } from "../store/runs.ts";
+import type { ServerTokenStore } from "../store/server-tokens.ts";
 import type { StatisticsStore } from "../store/statistics.ts";
 import { filterAsync } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
@@ -45,16 +46,21 @@ export async function discoverForCommand(
   return found;
 }
 
-/** The discovery result with the capability providers. */
-export interface CommandHost extends DiscoverResult {
-  capabilities: Capabilities;
-  /** Opens the permanent approvals of a tenant or person, if they are in the database of the engine. */
+/** The stores that several machines share, if an engine is configured. */
+interface SharedStores {
+  /** Opens the permanent approvals of a tenant or person. */
   openApprovals?: Engine["openApprovals"];
-  /** The audit log in the database of the engine, if one is configured. */
   audit?: Audit;
   vault?: Vault;
   /** Messages between the servers of the engine. */
   mailbox?: Mailbox;
+  /** The tokens of people. */
+  tokens?: ServerTokenStore;
+}
+
+/** The discovery result with the capability providers. */
+export interface CommandHost extends DiscoverResult, SharedStores {
+  capabilities: Capabilities;
 }
 
 /** Discovers for commands that need capabilities: only these load them. */
@@ -191,17 +197,10 @@ async function keepTrustAfterCheckout({ trust: { own }, env }: Pick<DiscoverResu
 }
 
 /** The stores of the caller: in the database of the engine if one is configured, otherwise in files of this machine. */
-export interface CommandStores {
+export interface CommandStores extends SharedStores {
   runs: RunStore;
   approvals: ApprovalStore;
   statistics: StatisticsStore;
-  /** Opens the permanent approvals of a tenant or person, if they are in the database of the engine. */
-  openApprovals?: Engine["openApprovals"];
-  /** The audit log in the database of the engine, if one is configured. */
-  audit?: Audit;
-  vault?: Vault;
-  /** Messages between the servers of the engine. */
-  mailbox?: Mailbox;
 }
 
 /** Opens the stores of the caller. No skills are discovered. */
@@ -290,8 +289,17 @@ async function* readFrom(open: () => Promise<Engine>): AsyncGenerator<AuditLine>
 }
 
 /** Returns the stores of the engine, as parts of a host. */
-export function selectEngineStores({ runs, approvals, openApprovals, statistics, audit, vault, mailbox }: Engine) {
-  return { runs, approvals, openApprovals, statistics, audit, vault, mailbox };
+export function selectEngineStores({
+  runs,
+  approvals,
+  openApprovals,
+  statistics,
+  audit,
+  vault,
+  mailbox,
+  tokens,
+}: Engine) {
+  return { runs, approvals, openApprovals, statistics, audit, vault, mailbox, tokens };
 }
 
 /** Returns the URL of the engine's database, if one is configured. Throws a SkillError for a reference without a value. */

@@ -34,25 +34,33 @@ export interface NewPersonToken {
   expiresAt?: Date;
 }
 
-/** The tokens of people who may call the servers of this home. Only hashes are stored. */
+/** A token as lists show it. */
+export interface ListedToken extends PersonToken {
+  isValid: boolean;
+  /** The file or the database that has it. */
+  storedIn: string;
+}
+
+/** The tokens of people who may call servers. Only hashes are stored. */
 export interface ServerTokenStore {
-  readonly file: string;
+  /** The file, or the database without user and password. */
+  readonly place: string;
   /** Creates a token. Its text is returned here and never again. Throws a SkillError for an invalid name or scope. */
-  create(token: NewPersonToken): { token: PersonToken; text: string };
+  create(token: NewPersonToken): Promise<{ token: PersonToken; text: string }>;
   /** Finds the token with this text. Contract: returns undefined for a token that has expired or was revoked. */
-  find(text: string): PersonToken | undefined;
-  /** Returns true while a token exists and has not expired. */
+  find(text: string): Promise<PersonToken | undefined>;
+  /** Returns true while a token exists and has not expired, as far as this process has read. */
   isValid(id: string): boolean;
-  list(): readonly PersonToken[];
-  /** Reads the file again if it changed, so that a revocation by another process counts from now on. */
-  refresh(): void;
+  list(): Promise<readonly ListedToken[]>;
+  /** Reads what other processes changed, so that a revocation by one of them counts from now on. */
+  refresh(): Promise<void>;
   /** Revokes the token with this id, or all tokens of this person. Returns the revoked ones. */
-  revoke(idOrPerson: string): readonly PersonToken[];
+  revoke(idOrPerson: string): Promise<readonly PersonToken[]>;
   /** Returns the reason why no token counts: the file cannot be read. */
   problem(): string | undefined;
 }
 
-interface StoredToken extends Omit<PersonToken, "id"> {
+export interface StoredToken extends Omit<PersonToken, "id"> {
   /** SHA-256 of the secret part. The secret has 256 random bits, so a slow hash would add nothing. */
   hash: string;
 }
@@ -68,43 +76,28 @@ export function createServerTokenStore(
     isEntry: isStoredToken,
     unreadable: { code: "tokens-unreadable", fix: "fix the file, or remove it: then no token of a person counts" },
   });
-  const isLive = ({ expiresAt }: Pick<PersonToken, "expiresAt">) =>
-    expiresAt === undefined || Date.parse(expiresAt) > now();
   return {
-    file: ledger.file,
-    create({ person, scopes = DEFAULT_SERVER_SCOPES, expiresAt }) {
-      requirePersonName(person);
-      for (const scope of scopes) requireScope(scope);
-      const secret = randomBytes(SECRET_BYTES).toString("base64url");
+    place: ledger.file,
+    async create(wanted) {
+      requireNewToken(wanted);
       return ledger.update((tokens) => {
-        let id = randomBytes(ID_BYTES).toString("hex");
-        while (Object.hasOwn(tokens, id)) id = randomBytes(ID_BYTES).toString("hex");
-        const stored: StoredToken = {
-          person,
-          scopes: SERVER_SCOPES.filter((scope) => scopes.includes(scope)),
-          createdAt: new Date(now()).toISOString(),
-          ...(expiresAt === undefined ? {} : { expiresAt: expiresAt.toISOString() }),
-          hash: hashSecret(secret).toString("hex"),
-        };
-        tokens[id] = stored;
-        return { token: toPersonToken(id, stored), text: `${TOKEN_PREFIX}${id}_${secret}` };
+        let created = createToken(wanted, now());
+        while (Object.hasOwn(tokens, created.token.id)) created = createToken(wanted, now());
+        tokens[created.token.id] = created.stored;
+        return created;
       });
     },
-    find(text) {
-      const [, id = "", secret = ""] = TOKEN_PATTERN.exec(text) ?? [];
-      // A token that was created a moment ago is valid.
-      const stored = ledger.entries()[id] ?? ledger.entries({ isCurrent: true })[id];
-      // An unknown id takes the same time as a wrong secret.
-      const isSame = timingSafeEqual(hashSecret(secret), Buffer.from(stored?.hash ?? NO_HASH, "hex"));
-      return stored && isSame && isLive(stored) ? toPersonToken(id, stored) : undefined;
-    },
+    // A token that was created a moment ago is valid.
+    find: (text) =>
+      findToken(text, now(), async (id) => ledger.entries()[id] ?? ledger.entries({ isCurrent: true })[id]),
     isValid(id) {
       const stored = ledger.entries()[id];
-      return stored !== undefined && isLive(stored);
+      return stored !== undefined && isLiveToken(stored, now());
     },
-    refresh: () => void ledger.entries({ isCurrent: true }),
-    list: () => Object.entries(ledger.entries()).map(([id, stored]) => toPersonToken(id, stored)),
-    revoke: (idOrPerson) =>
+    refresh: async () => void ledger.entries({ isCurrent: true }),
+    list: async () =>
+      Object.entries(ledger.entries()).map(([id, stored]) => toListedToken(id, stored, ledger.file, now())),
+    revoke: async (idOrPerson) =>
       ledger.update((tokens) => {
         const revoked = Object.entries(tokens).filter(([id, { person }]) => id === idOrPerson || person === idOrPerson);
         for (const [id] of revoked) delete tokens[id];
@@ -117,6 +110,67 @@ export function createServerTokenStore(
   };
 }
 
+/** Joins two stores: tokens of both count, and new ones are created in the first. */
+export function joinTokenStores(first: ServerTokenStore, second: ServerTokenStore): ServerTokenStore {
+  const both = [first, second];
+  return {
+    place: first.place,
+    create: (wanted) => first.create(wanted),
+    find: async (text) => (await first.find(text)) ?? second.find(text),
+    isValid: (id) => both.some((store) => store.isValid(id)),
+    refresh: async () => void (await Promise.all(both.map((store) => store.refresh()))),
+    list: async () => (await Promise.all(both.map((store) => store.list()))).flat(),
+    revoke: async (idOrPerson) => (await Promise.all(both.map((store) => store.revoke(idOrPerson)))).flat(),
+    problem: () => both.map((store) => store.problem()).find(Boolean),
+  };
+}
+
+/** Throws a SkillError for an invalid name or scope. */
+export function requireNewToken({ person, scopes = DEFAULT_SERVER_SCOPES }: NewPersonToken): void {
+  requirePersonName(person);
+  for (const scope of scopes) requireScope(scope);
+}
+
+/** A new token. `text` contains the secret, of which only `stored.hash` is kept. */
+interface CreatedToken {
+  token: PersonToken;
+  stored: StoredToken;
+  text: string;
+}
+
+/** Creates a token with a random id and secret. */
+export function createToken(
+  { person, scopes = DEFAULT_SERVER_SCOPES, expiresAt }: NewPersonToken,
+  now: number,
+): CreatedToken {
+  const secret = randomBytes(SECRET_BYTES).toString("base64url");
+  const id = randomBytes(ID_BYTES).toString("hex");
+  const stored: StoredToken = {
+    person,
+    scopes: SERVER_SCOPES.filter((scope) => scopes.includes(scope)),
+    createdAt: new Date(now).toISOString(),
+    ...(expiresAt === undefined ? {} : { expiresAt: expiresAt.toISOString() }),
+    hash: hashSecret(secret).toString("hex"),
+  };
+  return { token: toPersonToken(id, stored), stored, text: `${TOKEN_PREFIX}${id}_${secret}` };
+}
+
+/** Finds the token with this text. An unknown id takes the same time as a wrong secret. */
+export async function findToken(
+  text: string,
+  now: number,
+  read: (id: string) => Promise<StoredToken | undefined>,
+): Promise<PersonToken | undefined> {
+  const [, id, secret = ""] = TOKEN_PATTERN.exec(text) ?? [];
+  const stored = id === undefined ? undefined : await read(id);
+  const isSame = timingSafeEqual(hashSecret(secret), Buffer.from(stored?.hash ?? NO_HASH, "hex"));
+  return id !== undefined && stored && isSame && isLiveToken(stored, now) ? toPersonToken(id, stored) : undefined;
+}
+
+export function isLiveToken({ expiresAt }: Pick<PersonToken, "expiresAt">, now: number): boolean {
+  return expiresAt === undefined || Date.parse(expiresAt) > now;
+}
+
 export const SERVER_TOKENS_FILE = "server-tokens.json";
 const TOKEN_PREFIX = "skt_";
 const TOKEN_PATTERN = /^skt_([0-9a-f]{12})_([\w-]{43})$/;
@@ -124,8 +178,12 @@ const ID_BYTES = 6;
 const SECRET_BYTES = 32;
 const NO_HASH = "0".repeat(64);
 
-function toPersonToken(id: string, { hash: _, ...token }: StoredToken): PersonToken {
+export function toPersonToken(id: string, { hash: _, ...token }: StoredToken): PersonToken {
   return { id, ...token };
+}
+
+export function toListedToken(id: string, stored: StoredToken, storedIn: string, now: number): ListedToken {
+  return { ...toPersonToken(id, stored), isValid: isLiveToken(stored, now), storedIn };
 }
 
 /** Returns true for text with the form of a person's token. */
@@ -157,7 +215,7 @@ function requireScope(scope: string): void {
   });
 }
 
-function isStoredToken(entry: unknown): entry is StoredToken {
+export function isStoredToken(entry: unknown): entry is StoredToken {
   if (!isJsonObject(entry) || !Array.isArray(entry["scopes"])) return false;
   const { person, createdAt, hash, expiresAt, scopes } = entry;
   return (

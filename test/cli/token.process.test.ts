@@ -22,7 +22,7 @@ describe("skillet token", () => {
     const text = stdout.trim();
     expect(text).toMatch(/^skt_[0-9a-f]{12}_[\w-]{43}$/);
     expect(stderr).not.toContain(text);
-    expect(store.find(text)).toMatchObject({ person: "ada", scopes: ["list", "load", "run", "use", "approve"] });
+    expect(await store.find(text)).toMatchObject({ person: "ada", scopes: ["list", "load", "run", "use", "approve"] });
     const stored = readFileSync(file, "utf8");
     expect(JSON.parse(stored)).toMatchObject({ version: 1, tokens: expect.any(Object) });
     // The secret part can contain `_`.
@@ -41,8 +41,8 @@ describe("skillet token", () => {
     expect(scopes).toEqual(["load", "metrics"]);
     expect(Date.parse(expiresAt) - Date.parse(createdAt)).toBeLessThanOrEqual(2 * 3_600_000);
     const later = createServerTokenStore(home, { now: () => Date.parse(expiresAt) });
-    expect(createServerTokenStore(home).find(token)?.person).toBe("ci");
-    expect(later.find(token)).toBeUndefined();
+    expect((await createServerTokenStore(home).find(token))?.person).toBe("ci");
+    expect(await later.find(token)).toBeUndefined();
   });
 
   it.each([
@@ -55,21 +55,17 @@ describe("skillet token", () => {
     const { code, stderr } = await run("token", ...args);
     expect(code).toBe(2);
     expect(stderr).toContain(fix);
-    expect(store.list()).toEqual([]);
+    expect(await store.list()).toEqual([]);
   });
 
   it("revokes one token, or all of a person, and records both in the audit log", async () => {
     const { run, store, home } = scene();
     for (const person of ["ada", "ada", "bob"]) await run("token", "create", person);
-    const [first] = store.list();
+    const [first] = await store.list();
     expect((await run("token", "revoke", first?.id ?? "")).stdout).toContain(`revoked 1 token of ada: ${first?.id}`);
     expect((await run("token", "revoke", "adah")).stderr).toContain("did you mean ada?");
     expect((await run("token", "revoke", "ada")).code).toBe(0);
-    expect(
-      createServerTokenStore(home)
-        .list()
-        .map(({ person }) => person),
-    ).toEqual(["bob"]);
+    expect((await createServerTokenStore(home).list()).map(({ person }) => person)).toEqual(["bob"]);
     const audit = createAuditLog(home);
     const lines = await readAll(audit.read());
     expect(lines.map(({ method, user }) => [method, user])).toEqual([

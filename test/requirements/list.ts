@@ -361,7 +361,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-32":
     "The operator's page is executed as printed: two machines with their own homes and network namespaces (without root: homes only), two workers, two servers.",
   "E-33":
-    "disable, ungrant, token revoke and trust revoke are effective in running servers and workers within 2 s; the command reports how many have the change.",
+    "disable, ungrant, token revoke and trust revoke are effective in running servers and workers within 2 s; the command reports how many have the change. With an engine, a token created or revoked on one machine counts on the servers of all.",
   "E-34":
     "Every script, load and use over the server is recorded with the caller: runs, statistics, audit, trace, access log.",
   "E-35":

@@ -28,7 +28,9 @@ export async function serverOfPeople(people: number): Promise<{ server: TeamServ
   const place = placeWith({ ...files, "home/.skillet/config.toml": config });
   const server = await teamServer(place);
   const store = createServerTokenStore(join(place.home, ".skillet"));
-  return { server, tokens: names.map((person) => store.create({ person }).text) };
+  const tokens: string[] = [];
+  for (const person of names) tokens.push((await store.create({ person })).text);
+  return { server, tokens };
 }
 
 const HEADERS = { "content-type": "application/json", accept: "application/json, text/event-stream" };

@@ -68,8 +68,8 @@ export function createIdentifier(options: IdentityOptions, guard: Pick<HttpGuard
     credential: secret ? "server token" : "none",
     isValid: () => true,
   };
-  const findPerson = (text: string): ServerIdentity | undefined => {
-    const found = isServerTokenText(text) ? tokens?.find(text) : undefined;
+  const findPerson = async (text: string): Promise<ServerIdentity | undefined> => {
+    const found = isServerTokenText(text) ? await tokens?.find(text) : undefined;
     if (!found || !tokens || !isEnabled(found.person)) return undefined;
     const { id, person } = found;
     const tenant = getTenant(person);
@@ -85,7 +85,7 @@ export function createIdentifier(options: IdentityOptions, guard: Pick<HttpGuard
   return async ({ headers, address }) => {
     const text = parseBearerToken(headers.authorization);
     // A token of a person has 256 random bits: guessing is hopeless, and its owner is not locked out by others at the same address.
-    const person = findPerson(text);
+    const person = await findPerson(text);
     if (person) return person;
     if (!secret && !(verifyAccessToken && text !== "")) return own;
     const waitSeconds = throttle.secondsToWait(address);

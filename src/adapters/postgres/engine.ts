@@ -3,6 +3,7 @@ import type { Audit, Vault } from "../../host/capability-contract.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
 import type { Mailbox } from "../../store/mailbox.ts";
 import type { RunStore } from "../../store/runs.ts";
+import type { ServerTokenStore } from "../../store/server-tokens.ts";
 import type { StatisticsStore } from "../../store/statistics.ts";
 import { type Database, type DatabaseOptions, describeDatabase, openDatabase } from "./database.ts";
 import { createDbosDispatcher, type Dispatcher, formatDispatchGrants } from "./dispatcher.ts";
@@ -14,6 +15,7 @@ import {
   createPostgresMailbox,
   createPostgresStatisticsStore,
 } from "./postgres-stores.ts";
+import { createPostgresTokenStore } from "./postgres-tokens.ts";
 import { createPostgresVault } from "./postgres-vault.ts";
 import { addNextLeg, createRunQueue, type RunQueue } from "./run-queue.ts";
 
@@ -41,6 +43,7 @@ export interface Engine extends PostgresStores {
   queue: RunQueue;
   /** Messages between the servers of the database. */
   mailbox: Mailbox;
+  tokens: ServerTokenStore;
 }
 
 /** Opens a database with its queue. Throws like `openPostgresStores`. */
@@ -66,9 +69,9 @@ export async function openEngine(options: PostgresOptions): Promise<Engine> {
     approvals: createPostgresApprovalStore(database),
     openApprovals: (scope) => createPostgresApprovalStore(database, scope),
     statistics: createPostgresStatisticsStore(database),
-    audit: createPostgresAudit(database),
-    vault: createPostgresVault(database),
+    ...{ audit: createPostgresAudit(database), vault: createPostgresVault(database) },
     mailbox: createPostgresMailbox(database),
+    tokens: createPostgresTokenStore(database, describeDatabase(options.url)),
     name: describeDatabase(options.url),
     async close() {
       await dispatcher.close();
@@ -354,6 +357,15 @@ create unlogged table skillet.messages (
   key text primary key,
   message text not null,
   at timestamptz not null default now()
+);`,
+  },
+  {
+    version: 9,
+    sql: `
+-- Tokens of people for servers. The secret of a token is not stored, only its SHA-256.
+create table skillet.server_tokens (
+  id text primary key, person text not null, scopes text[] not null,
+  created_at text not null, expires_at text, hash text not null
 );`,
   },
 ];

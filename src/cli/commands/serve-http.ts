@@ -27,7 +27,7 @@ import { readOrCreateServerToken } from "../../remote/clients/mcp-clients.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import type { Watcher } from "../../skill/source/watch-folders.ts";
 import { createApprovalStore } from "../../store/approvals.ts";
-import { createServerTokenStore } from "../../store/server-tokens.ts";
+import { createServerTokenStore, joinTokenStores } from "../../store/server-tokens.ts";
 import { isLoopbackHost } from "../../util/http.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
@@ -46,11 +46,16 @@ import {
   watchForChanges,
 } from "../serving.ts";
 
+/** A revocation on another machine counts within 2 seconds. */
+const TOKEN_POLL_MS = 1000;
+
 /** Serves the skills over HTTP until the command is interrupted. */
 export async function serveOverHttp({ io, options, found: everywhere, traces }: ServeContext): Promise<number> {
   const { host, port } = parseListenAddress(options.http ?? "");
   const token = loadServerToken(options, io, everywhere.home);
-  const tokens = createServerTokenStore(everywhere.home);
+  const own = createServerTokenStore(everywhere.home);
+  // Tokens from before the database, or of this machine only, stay valid here.
+  const tokens = everywhere.tokens ? joinTokenStores(everywhere.tokens, own) : own;
   const signal = createInterruptSignal(io);
   const metrics = createServerMetrics(new Set(Object.keys(SERVER_TOOLS)));
   const throttle = createLoginThrottle();
@@ -59,7 +64,7 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
   let http: HttpMcpServer | undefined;
   const audit = createAuditLog(everywhere.home);
   const dropRevoked = () => {
-    tokens.refresh();
+    void own.refresh();
     for (const { credential, userId: user, tenant } of http?.dropRevoked() ?? []) {
       printServerLine(io, `ended the sessions and calls of ${user ?? "a client"}: its ${credential} no longer counts`);
       const entry = { ...NO_RUN, method: "server.drop", account: credential, outcome: "ok" };
@@ -124,6 +129,10 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
       createApprovalStore(getPersonFolder(everywhere.home, person, tenant));
     return options.yes ? preapproveWorkspaceChanges(own) : own;
   };
+  await tokens.refresh();
+  // While the database is away, the tokens that were read count.
+  const poll = () => void everywhere.tokens?.refresh().then(dropRevoked, () => {});
+  const polling = setInterval(poll, TOKEN_POLL_MS).unref();
   http = await serveHttp(
     async (context) => {
       const identity = getServerIdentity(context);
@@ -171,6 +180,7 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
   );
   printStart(io, { options, http, main, token, listensOn: host, problem: tokens.problem() });
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  clearInterval(polling);
   await http.close();
   for (const workspace of workspaces.values()) await (await workspace.catch(() => undefined))?.watching.close();
   await access.close();

@@ -1,10 +1,14 @@
+import { join } from "node:path";
 import { Option } from "commander";
 import { SkillError } from "../../errors/problem.ts";
+import { formatDisplayPath } from "../../skill/source/locations.ts";
 import {
   createServerTokenStore,
   DEFAULT_SERVER_SCOPES,
+  joinTokenStores,
   type PersonToken,
   SERVER_SCOPES,
+  SERVER_TOKENS_FILE,
   type ServerScope,
   type ServerTokenStore,
 } from "../../store/server-tokens.ts";
@@ -16,6 +20,7 @@ import {
   discoverForRun,
   EXIT,
   formatExamples,
+  openCommandStores,
   parseDuration,
   requireConfiguration,
   resolveCommandEnvironment,
@@ -186,8 +191,8 @@ async function createToken({ io, options, args: [person = ""] }: CommandContext<
   const scopes = options.scope?.split(",").map((scope) => scope.trim()) ?? DEFAULT_SERVER_SCOPES;
   const lifetime = options.expires ?? DEFAULT_LIFETIME;
   const expiresAt = lifetime === "never" ? undefined : new Date(Date.now() + parseDuration("--expires", lifetime));
-  const store = openTokens(io, options);
-  const { token, text } = store.create({
+  const store = await openTokens(io, options);
+  const { token, text } = await store.create({
     person,
     scopes: scopes as ServerScope[],
     ...(expiresAt === undefined ? {} : { expiresAt }),
@@ -211,18 +216,24 @@ async function createToken({ io, options, args: [person = ""] }: CommandContext<
 }
 
 async function listTokens({ io, options }: CommandContext<object>): Promise<number> {
-  const store = openTokens(io, options);
+  const store = await openTokens(io, options);
   const problem = store.problem();
   if (problem !== undefined) throw new SkillError("tokens-unreadable", { message: problem });
-  const tokens = [...store.list()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+  const around = resolveCommandEnvironment(io, options);
+  const tokens = [...(await store.list())].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   if (options.json) {
-    printJson(io.stdout, { tokens: tokens.map((token) => ({ ...token, isValid: store.isValid(token.id) })) });
+    printJson(io.stdout, { tokens });
     return EXIT.fine;
   }
   const out = createPrinter(io.stdout, io.env);
   for (const token of tokens) {
-    const expiry = store.isValid(token.id) ? out.dim(formatExpiry(token)) : out.yellow(formatExpiry(token));
+    const expiry = token.isValid ? out.dim(formatExpiry(token)) : out.yellow(formatExpiry(token));
     out.line`${token.id}  ${out.bold(token.person)}  ${token.scopes.join(", ")}  ${expiry}`;
+  }
+  const error = createPrinter(io.stderr, io.env);
+  for (const place of new Set(tokens.map(({ storedIn }) => storedIn))) {
+    const count = tokens.filter(({ storedIn }) => storedIn === place).length;
+    error.line`${error.dim(`· ${formatCount(count, "token")} in ${formatDisplayPath(place, around)}`)}`;
   }
   if (tokens.length === 0)
     createPrinter(io.stderr, io.env).line`no person has a token yet; create one with \`skillet token create NAME\``;
@@ -230,9 +241,9 @@ async function listTokens({ io, options }: CommandContext<object>): Promise<numb
 }
 
 async function revokeTokens({ io, options, args: [name = ""] }: CommandContext<object>): Promise<number> {
-  const store = openTokens(io, options);
-  const before = store.list();
-  const revoked = store.revoke(name);
+  const store = await openTokens(io, options);
+  const before = await store.list();
+  const revoked = await store.revoke(name);
   if (revoked.length === 0) {
     const meant = findNearest(
       name,
@@ -246,19 +257,28 @@ async function revokeTokens({ io, options, args: [name = ""] }: CommandContext<o
   const environment = resolveCommandEnvironment(io, options);
   for (const { id, person } of revoked)
     await recordChange(environment, "token.revoke", { user: person, account: `token ${id}` });
-  const reached = await waitUntilApplied(store.file, environment);
+  const file = join(environment.skilletHome, SERVER_TOKENS_FILE);
+  const reached = await waitUntilApplied(file, environment);
   if (options.json) printJson(io.stdout, { revoked, ...toConfigReachJson(reached) });
   else {
     const out = createPrinter(io.stdout, io.env);
     const people = [...new Set(revoked.map(({ person }) => person))].join(", ");
     out.line`${out.green("✓")} revoked ${formatCount(revoked.length, "token")} of ${people}: ${revoked.map(({ id }) => id).join(", ")}`;
     printConfigReach(io, reached, { runs: "of a client with it is cancelled", isRevocation: true });
+    const isShared = before.some(
+      ({ id, storedIn }) => storedIn === store.place && revoked.some((one) => one.id === id),
+    );
+    if (isShared && store.place !== file)
+      out.line`servers of ${store.place} on other machines end its sessions within 2 seconds`;
   }
   return EXIT.fine;
 }
 
-function openTokens(io: CommandIo, options: CommonOptions): ServerTokenStore {
-  return createServerTokenStore(resolveCommandEnvironment(io, options).skilletHome);
+/** Opens the tokens of the database of the engine, if one is configured, and those of this machine. */
+async function openTokens(io: CommandIo, options: CommonOptions): Promise<ServerTokenStore> {
+  const own = createServerTokenStore(resolveCommandEnvironment(io, options).skilletHome);
+  const { tokens } = await openCommandStores(io, options);
+  return tokens ? joinTokenStores(tokens, own) : own;
 }
 
 function formatExpiry({ expiresAt }: PersonToken): string {

@@ -12,6 +12,7 @@ import {
   createPostgresAudit,
   createPostgresStatisticsStore,
 } from "../../../src/adapters/postgres/postgres-stores.ts";
+import { createPostgresTokenStore } from "../../../src/adapters/postgres/postgres-tokens.ts";
 import { createPostgresVault } from "../../../src/adapters/postgres/postgres-vault.ts";
 import { type Caller, describePersonKey } from "../../../src/host/approval.ts";
 import type { CapabilityProvider, ProviderAuth } from "../../../src/host/capability-contract.ts";
@@ -22,6 +23,7 @@ import { createStatisticsStore } from "../../../src/store/statistics.ts";
 import { testApprovalStore, testStatisticsStore } from "../../../src/testing/contract.ts";
 import { testAudit, testVault } from "../../../src/testing/memory-stores.ts";
 import { testRunStore } from "../../../src/testing/run-store-cases.ts";
+import { SERVER_TOKEN_CASES } from "../../store/server-token-cases.ts";
 import { brokerScene, memoryNotes } from "../../support/broker.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
@@ -239,6 +241,14 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     expect((await vault.list()).map(({ user }) => describePersonKey(user)).sort()).toEqual([
       ...["ada", "ada of blue", "ada of red"],
     ]);
+    await engine.close();
+  });
+
+  it.each(Object.entries(SERVER_TOKEN_CASES))("[E-35] [E-33] %s: server tokens", async (_, check) => {
+    const engine = await openEngine();
+    await check(async () => createPostgresTokenStore(await engine.open(), "database"));
+    const database = await engine.open();
+    expect(JSON.stringify(await database.query("select * from skillet.server_tokens"))).not.toContain("skt_");
     await engine.close();
   });
 

@@ -1,8 +1,9 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { balancerOf } from "../../support/balancer.ts";
 import { collector } from "../../support/collector.ts";
+import { skillet } from "../../support/command.ts";
 import {
   createMachine,
   detach,
@@ -80,6 +81,31 @@ describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 
     expect(readFileSync(ledger, "utf8")).toBe("Ada\nEve\n");
     for (const count of proxy.counts) expect(count).toBeGreaterThan(1);
     expect(await engine.database.query("select 1 from skillet.messages")).toEqual([]);
+  });
+
+  it("[E-33] [E-35] share tokens: one created or revoked on one machine counts on the server of another", async () => {
+    const { url } = await openScene(server);
+    const config = '[engine]\nurl = "env:ENGINE_URL"\n';
+    const other = await teamServer(placeWith({ "home/.skillet/config.toml": config }), [], { ENGINE_URL: url });
+    const here = placeWith({ "home/.skillet/config.toml": config });
+    const command = async (...args: string[]) => {
+      const ran = await skillet(["token", ...args], { cwd: here.cwd, env: { HOME: here.home, ENGINE_URL: url } });
+      expect(ran.code, ran.stderr).toBe(0);
+      return ran.stdout;
+    };
+    const { id, token } = JSON.parse(await command("create", "ada", "--json"));
+    const client = await connectWith(other.url, token, "2025-11-25");
+    expect(await client.client.listTools()).toBeTruthy();
+    expect(JSON.parse(await command("list", "--json")).tokens).toMatchObject([
+      { id, person: "ada", isValid: true, storedIn: expect.stringContaining(" at ") },
+    ]);
+    expect(existsSync(join(here.home, ".skillet/server-tokens.json"))).toBe(false);
+    expect(await command("revoke", "ada")).toContain("within 2 seconds");
+    await waitFor(async () => {
+      const { status } = await other.send("/mcp", { token, method: "POST", body: "{}" });
+      expect(status).toBe(401);
+    });
+    await waitFor(() => expect(other.process.said()).toContain("ended the sessions and calls of ada"));
   });
 
   it("[E-27] count a run once, and export one trace of it, however often it moves", async () => {
