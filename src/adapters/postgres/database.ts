@@ -101,6 +101,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   };
   const pool: Pool = new Pool({ ...shared, max: connections, idleTimeoutMillis: IDLE_MS, allowExitOnIdle: true });
   pool.on("error", () => {}); // An idle connection was closed. The next statement opens another.
+  // DBOS listens to no errors of the connections that it takes: one that the server closes between two statements would end the process.
+  pool.on("connect", (client) => client.on("error", () => {}));
   const persist = async <T>(work: ClientWork<T>, patienceMs: number): Promise<T> => {
     const end = performance.now() + patienceMs;
     for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)) {

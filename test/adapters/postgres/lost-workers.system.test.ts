@@ -155,6 +155,18 @@ describe.skipIf(!HAS_POSTGRES)("workers that are lost, or lose the database,", {
     expect(await answer).toBeInstanceOf(Error);
   });
 
+  it("[E-10] survive the end of a connection that a library has taken, between two statements", async () => {
+    const database = await openDatabase({ url: await server.createDatabase() });
+    onTestFinished(() => database.close());
+    const client = await (database.pool as Pool).connect();
+    const { rows } = await client.query("select pg_backend_pid() as pid");
+    const ended = new Promise<void>((resolve) => client.once("end", resolve));
+    await server.psql("postgres", `select pg_terminate_backend(${rows[0].pid})`);
+    await ended;
+    client.release(true);
+    expect(await database.query("select 1 as one")).toEqual([{ one: 1 }]);
+  });
+
   it("[E-10] survive restarts of the server, and repeat nothing", async () => {
     const { url, world, engine } = await openScene(server);
     const machine = createMachine({ url, world, leaseSeconds: 4 });
