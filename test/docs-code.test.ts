@@ -17,7 +17,7 @@ import {
   typeErrors,
   usageError,
 } from "./support/markdown-code.ts";
-import { API_KEY, MODEL, modelServer, type Turn } from "./support/model-server.ts";
+import { API_KEY, MODEL, startModelServer, type Turn } from "./support/model-server.ts";
 import { SHARED_CODE } from "./support/program.ts";
 
 const pages = readdirSync(join(ROOT, "docs"))
@@ -198,7 +198,7 @@ describe("the programs of the pages", () => {
     const page = Object.entries(modulesOf(`docs/${name}.md`)).find(([, code]) => code.includes(holds));
     const [module = "", code = ""] = page ?? [];
     const folder = installedFolder({ "home/.keep": "", ...files, [module]: code });
-    const { url } = await modelServer("openai", turns);
+    const { url } = await startModelServer("openai", turns);
     const env = {
       ...{ ...SHARED_CODE, PATH: process.env["PATH"], HOME: join(folder, "home") },
       ...{ MODEL_BASE_URL: url, MODEL_NAME: MODEL, MODEL_API_KEY: API_KEY },

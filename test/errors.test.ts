@@ -8,7 +8,7 @@ import { checkEntryPath } from "../src/remote/entry-path.ts";
 import { catchToolErrors } from "../src/skill/tool.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { moduleOf } from "./support/program.ts";
-import { codesGiven, importedBy, sourceFiles, textsOf, variablesOf } from "./support/source-codes.ts";
+import { importedBy, listUsedCodes, sourceFiles, textsOf, variablesOf } from "./support/source-codes.ts";
 
 const page = (name: string) => readFileSync(join(import.meta.dirname, "../docs", name), "utf8");
 const files = sourceFiles();
@@ -25,7 +25,7 @@ it("name the path that the system refused, and a read-only file system as a poss
 
 describe("the codes", () => {
   it("that the sources use are all in a table", () => {
-    const given = codesGiven(files);
+    const given = listUsedCodes(files);
     expect(given.size).toBeGreaterThan(300);
     expect([...given.keys()]).toEqual(
       expect.arrayContaining(["usage", "address-ref", "request-invalid", "mcp-too-many-tools"]),

@@ -3,7 +3,7 @@ import { createSkillServer } from "../../src/adapters/mcp-server/skill-server.ts
 import { type JsonHook, PROMPT_HOOKS } from "../../src/remote/clients/prompt-hook-config.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
-import { clientOf, connectTo, ERAS } from "../support/mcp-client.ts";
+import { connectTo, createClientOf, ERAS } from "../support/mcp-client.ts";
 
 const more = 'triggers:\n  keywords: ["solana"]\n';
 const serve = async (files: Record<string, string> = {}) => {
@@ -70,7 +70,7 @@ describe("the advise tool", () => {
   it("[A-06] remembers a named conversation across servers that last for one request", async () => {
     const serving = await serve();
     const ask = async (input: Record<string, unknown>) =>
-      (await clientOf(await serving.open({ isStateless: true }))).call("advise", { prompt: PROMPT, ...input });
+      (await createClientOf(await serving.open({ isStateless: true }))).call("advise", { prompt: PROMPT, ...input });
     expect((await ask({ session_id: "a" })).text).toContain("Check signers.");
     expect((await ask({ session_id: "a" })).text).toBe("{}");
     expect((await ask({ session_id: "b" })).text).toContain("Check signers.");

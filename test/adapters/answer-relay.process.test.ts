@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { serveHttp } from "../../src/adapters/mcp-server/http-server.ts";
 import { createSkillServer } from "../../src/adapters/mcp-server/skill-server.ts";
 import { createFileMailbox } from "../../src/store/mailbox.ts";
-import { balancerOf } from "../support/balancer.ts";
+import { startBalancer } from "../support/balancer.ts";
 import { temporaryFolder, writeFiles } from "../support/folder.ts";
 import { negotiation } from "../support/mcp-client.ts";
 import { payingSkill } from "../support/paying-skill.ts";
@@ -64,7 +64,7 @@ async function connect(url: URL, answers?: { asked: string[] }) {
 describe("servers that share a mailbox", { timeout: 120_000 }, () => {
   it("[E-30] pass each answer to the call that waits for it, at whichever server it arrives", async () => {
     const { open, paid, messages } = await openServers();
-    const { url, counts } = await balancerOf([await open(), await open()]);
+    const { url, counts } = await startBalancer([await open(), await open()]);
     const asked: string[] = [];
     const { send } = await connect(url, { asked });
     expect(JSON.stringify(await send())).toContain("Both are paid.");

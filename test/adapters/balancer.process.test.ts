@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { balancerOf } from "../support/balancer.ts";
+import { startBalancer } from "../support/balancer.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { placeWith } from "../support/mcp-process.ts";
+import { createHomeWith } from "../support/mcp-process.ts";
 import { payingSkill } from "../support/paying-skill.ts";
-import { connectWith, teamServer } from "../support/team-server.ts";
+import { connectWith, startTeamServer } from "../support/team-server.ts";
 
 const FILES = {
   "home/.skillet/skills/mail/SKILL.md": skillText("mail"),
@@ -13,8 +13,8 @@ const FILES = {
 };
 
 async function twoServers(files: Record<string, string> = {}) {
-  const place = placeWith({ ...FILES, ...files });
-  const [one, two] = await Promise.all([teamServer(place), teamServer(place)]);
+  const place = createHomeWith({ ...FILES, ...files });
+  const [one, two] = await Promise.all([startTeamServer(place), startTeamServer(place)]);
   const { token } = await one.createToken("ada");
   return { servers: [one.url, two.url], token, one };
 }
@@ -22,7 +22,7 @@ async function twoServers(files: Record<string, string> = {}) {
 describe("two servers of one home behind a proxy", { timeout: 120_000 }, () => {
   it("[E-30] answer clients of 2026-07-28 in turns", async () => {
     const { servers, token } = await twoServers();
-    const { url, counts } = await balancerOf(servers);
+    const { url, counts } = await startBalancer(servers);
     const client = await connectWith(url, token, "2026-07-28");
     for (let round = 0; round < 4; round++) {
       expect(await client.tools()).toContain("load_skill");
@@ -42,7 +42,7 @@ describe("two servers of one home behind a proxy", { timeout: 120_000 }, () => {
     const folder = temporaryFolder();
     const ledger = join(folder, "ledger");
     const { servers, token } = await twoServers(payingSkill("bank", ledger));
-    const { url, counts } = await balancerOf(servers);
+    const { url, counts } = await startBalancer(servers);
     const client = await connectWith(url, token, "2026-07-28", { capabilities: { elicitation: { form: {} } } });
     const asked: string[] = [];
     client.client.setRequestHandler("elicitation/create", ({ params }) => {
@@ -64,7 +64,7 @@ describe("two servers of one home behind a proxy", { timeout: 120_000 }, () => {
 
   it("[E-30] answer clients of 2025-11-25 if the proxy keeps a session on one server", async () => {
     const { servers, token } = await twoServers();
-    const { url, counts } = await balancerOf(servers, { isSticky: true });
+    const { url, counts } = await startBalancer(servers, { isSticky: true });
     const clients = await Promise.all([0, 1, 2, 3].map(() => connectWith(url, token, "2025-11-25")));
     for (const client of clients) {
       expect((await client.call("load_skill", { skill: "mail" })).isError).toBe(false);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { skillet } from "../support/command.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
-import { mcpProcess, placeWith } from "../support/mcp-process.ts";
-import { modelServer } from "../support/model-server.ts";
+import { createHomeWith, startMcpProcess } from "../support/mcp-process.ts";
+import { startModelServer } from "../support/model-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const SKILLS = { "home/.skillet/skills/greet/SKILL.md": skillText("greet") };
@@ -10,15 +10,15 @@ const KEY = "sk-of-the-client";
 
 /** A model at the client's own address, whose key the client passes on. */
 async function client({ configuration, more }: { configuration?: string; more?: string } = {}) {
-  const model = await modelServer("anthropic", () => "Hello from the model", {
+  const model = await startModelServer("anthropic", () => "Hello from the model", {
     apiKey: KEY,
     model: "claude-sonnet-5-5",
   });
   const skill = skillText("greet", more === undefined ? {} : { more });
-  const place = placeWith({ "home/.skillet/skills/greet/SKILL.md": skill });
+  const place = createHomeWith({ "home/.skillet/skills/greet/SKILL.md": skill });
   if (configuration !== undefined) writeFiles(place.cwd, { ".skillet/config.toml": configuration });
   const env = { ANTHROPIC_API_KEY: KEY, ANTHROPIC_BASE_URL: model.url };
-  const server = mcpProcess(place, [], { env });
+  const server = startMcpProcess(place, [], { env });
   await server.initialize();
   const use = async () => (await server.call("use_skill", { skill: "greet", message: "Greet." })).result;
   return { model, place, use };
@@ -51,10 +51,10 @@ describe("the API key that a client passes to the server", () => {
   });
 
   it("does not matter if the user configured a key for skillet", async () => {
-    const model = await modelServer("anthropic", () => "Hello from the model", { apiKey: "sk-of-ours" });
+    const model = await startModelServer("anthropic", () => "Hello from the model", { apiKey: "sk-of-ours" });
     const config = `[models.default]\nprovider = "anthropic"\nmodel = "test-model"\nbase_url = "${model.url}"\napi_key = "sk-of-ours"\n`;
-    const place = placeWith({ ...SKILLS, "home/.skillet/config.toml": config });
-    const server = mcpProcess(place, [], { env: { ANTHROPIC_API_KEY: KEY } });
+    const place = createHomeWith({ ...SKILLS, "home/.skillet/config.toml": config });
+    const server = startMcpProcess(place, [], { env: { ANTHROPIC_API_KEY: KEY } });
     await server.initialize();
     const { result } = await server.call("use_skill", { skill: "greet", message: "Greet." });
     expect(result.isError ?? false, JSON.stringify(result)).toBe(false);

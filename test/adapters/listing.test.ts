@@ -7,7 +7,7 @@ import { type CuedSkill, cuedSkills } from "../catalog/cued-skills.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { connectTo, ERAS, type Era, negotiation, servingOf } from "../support/mcp-client.ts";
-import { placeWith, processClient } from "../support/mcp-process.ts";
+import { connectProcessClient, createHomeWith } from "../support/mcp-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const SKILLS = cuedSkills(60);
@@ -117,7 +117,7 @@ describe.each(ERAS)("the list of 60 skills for a client of %s", (era) => {
 
   it.each(["claude-code", "copilot-cli"])("[A-02, A-03] is the same from a process for %s", async (announces) => {
     const args = ["--only", ...SKILLS.map(({ name }) => name)];
-    const { client } = await processClient(placeWith(FILES), { era, name: announces, args });
+    const { client } = await connectProcessClient(createHomeWith(FILES), { era, name: announces, args });
     const [, room = UNKNOWN_CLIENT_LIMITS] = CLIENTS.find(([name]) => name === announces) ?? [];
     expectComplete(await seenBy(client, room), room);
   });

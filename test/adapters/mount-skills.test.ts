@@ -6,7 +6,7 @@ import { createMcpServer, mountSkills } from "../../src/adapters/mcp-server/inde
 import { openSession, type Session } from "../../src/agent/session/session.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
-import { asClient, type Era, negotiation } from "../support/mcp-client.ts";
+import { connectClient, type Era, negotiation } from "../support/mcp-client.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -41,7 +41,7 @@ async function connect(server: () => McpServer, era: Era = "2025-11-25") {
     await handle.close();
   };
   onTestFinished(close);
-  return { ...asClient(client), changes: () => changes, close };
+  return { ...connectClient(client), changes: () => changes, close };
 }
 
 function ownServer(): McpServer {

@@ -4,7 +4,7 @@ import { findNamesListedByClient } from "../../src/remote/clients/native-clients
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import { connectTo, ERAS, type Era, servingOf } from "../support/mcp-client.ts";
-import { placeWith, processClient } from "../support/mcp-process.ts";
+import { connectProcessClient, createHomeWith } from "../support/mcp-process.ts";
 
 const FILES = {
   "home/.skillet/skills/everywhere/SKILL.md": skillText("everywhere"),
@@ -72,9 +72,13 @@ describe.each(ERAS)("a client of %s that reads skills itself", (era: Era) => {
   });
 
   it("[A-08] gets the others from a process, and all with --all", async () => {
-    const place = placeWith(FILES);
+    const place = createHomeWith(FILES);
     const namesFor = async (...args: string[]) => {
-      const connected = await processClient(place, { era, name: "claude-code", args: ["--only", ...NAMES, ...args] });
+      const connected = await connectProcessClient(place, {
+        era,
+        name: "claude-code",
+        args: ["--only", ...NAMES, ...args],
+      });
       return (await listsOf(connected)).skills.map(({ name }) => name).toSorted();
     };
     expect(await namesFor()).toEqual(NAMES.filter((name) => name !== "for-claude").toSorted());

@@ -3,16 +3,16 @@ import { describe, expect, it } from "vitest";
 import { createOauthResource, type OauthResourceOptions } from "../../src/adapters/mcp-server/oauth.ts";
 import { skillText } from "../support/folder.ts";
 import { ERAS } from "../support/mcp-client.ts";
-import { placeWith } from "../support/mcp-process.ts";
-import { oauthIssuer } from "../support/oauth-issuer.ts";
+import { createHomeWith } from "../support/mcp-process.ts";
+import { startOauthIssuer } from "../support/oauth-issuer.ts";
 import { sampleRows } from "../support/sample-steps.ts";
-import { codeOf, teamServer } from "../support/team-server.ts";
+import { codeOf, startTeamServer } from "../support/team-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const RESOURCE = "https://skills.example.com/mcp";
 
 async function scene(more: Partial<OauthResourceOptions> = {}, settings: OauthResourceOptions["settings"] = {}) {
-  const issuer = await oauthIssuer();
+  const issuer = await startOauthIssuer();
   const oauth = createOauthResource({ resource: RESOURCE, ...more, settings: { issuer: issuer.issuer, ...settings } });
   const verify = async (text: string) => {
     const verified = await oauth.verify(text);
@@ -106,7 +106,7 @@ describe("access tokens of an issuer", () => {
   });
 
   it("[E-35] are refused when the metadata of the issuer names another one", async () => {
-    const issuer = await oauthIssuer({ named: "https://evil.example" });
+    const issuer = await startOauthIssuer({ named: "https://evil.example" });
     const oauth = createOauthResource({ resource: RESOURCE, settings: { issuer: issuer.issuer } });
     expect(await oauth.verify(await issuer.sign({ aud: RESOURCE }))).toMatchObject({ isUnavailable: true });
   });
@@ -135,10 +135,10 @@ describe.each(sampleRows(ERAS, 1))(
   { timeout: 120_000 },
   (era) => {
     it("[E-35] names its issuer to clients without a token, and serves those with one", async () => {
-      const issuer = await oauthIssuer();
+      const issuer = await startOauthIssuer();
       const config = `[server]\npublic_url = "${RESOURCE}"\n[server.oauth]\nissuer = "${issuer.issuer}"\n`;
-      const server = await teamServer(
-        placeWith({
+      const server = await startTeamServer(
+        createHomeWith({
           "home/.skillet/skills/notes/SKILL.md": skillText("notes"),
           "home/.skillet/config.toml": config,
         }),

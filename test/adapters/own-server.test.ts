@@ -6,16 +6,16 @@ import { createMcpServer } from "../../src/adapters/mcp-server/mcp-server.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
-import { clientOf, negotiation } from "../support/mcp-client.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createClientOf, negotiation } from "../support/mcp-client.ts";
+import { createCatalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 describe("a server in a program", () => {
   it("[S-36] returns only what each caller may see, even with a shared catalog", async () => {
-    const catalog = await catalogOf({ diary: { more: { sensitive: true } }, weather: {} });
+    const catalog = await createCatalogOf({ diary: { more: { sensitive: true } }, weather: {} });
     const told = async (chatType: string) => {
-      const { client } = await clientOf(createMcpServer(openSession(catalog, { caller: { chatType } })));
+      const { client } = await createClientOf(createMcpServer(openSession(catalog, { caller: { chatType } })));
       return client.getInstructions();
     };
     expect(await told("private")).toContain("diary");
@@ -32,7 +32,7 @@ describe("a server in a program", () => {
     const session = openSession(scene.catalog, scene, { provides: "all" });
     const mcp = createMcpServer(session, { onNotice: (text) => void notices.push(text) });
     mcp.registerTool("bank__pay", {}, () => ({ content: [{ type: "text", text: "the program's" }] }));
-    const { call, tools } = await clientOf(mcp);
+    const { call, tools } = await createClientOf(mcp);
     expect(await call("load_skill", { skill: "bank" })).toMatchObject({ isError: false });
     expect(await call("list_skills")).toMatchObject({ isError: false });
     expect((await call("bank__pay")).text).toBe("the program's");

@@ -5,7 +5,7 @@ import type { SkillServer } from "../../src/adapters/mcp-server/skill-server.ts"
 import { discoverIn } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { connectTo, ERAS, type Era, type McpClient, servingOf } from "../support/mcp-client.ts";
-import { catalogOf, sketch } from "../support/skills.ts";
+import { createCatalogOf, defineTestSkill } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -191,9 +191,9 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     const hidden = "a\u202eb\u{e0041}";
     const scene = await discoverIn(files({ found: { more: 'title: "a\\u202eb"\n' } }));
     expect((await prompts(await connectTo(servingOf(scene), { era }))).has("found")).toBe(false);
-    const skill = sketch("sly");
+    const skill = defineTestSkill("sly");
     const manifest = { ...skill.manifest, title: hidden, argumentHint: hidden, briefDescription: hidden };
-    const catalog = await catalogOf([{ ...skill, manifest }]);
+    const catalog = await createCatalogOf([{ ...skill, manifest }]);
     const sly = (await prompts(await connectTo(servingOf({ ...scene, catalog }), { era }))).get("sly");
     const spelled = "a\\u{202e}b\\u{e0041}";
     expect(sly).toMatchObject({ title: spelled, description: spelled, arguments: [{ description: spelled }] });

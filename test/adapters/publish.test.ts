@@ -19,9 +19,9 @@ import { defineSkill } from "../../src/skill/define-skill.ts";
 import { createInlineSource, type Skill } from "../../src/skill/skill.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 import { countSteps } from "../support/steps.ts";
-import { unchangedFor } from "../support/unchanged.ts";
+import { waitUntilUnchanged } from "../support/unchanged.ts";
 
 async function catalogIn(files: Record<string, string | Uint8Array>) {
   const root = realpathSync(temporaryFolder(files));
@@ -258,7 +258,7 @@ describe("a skill that deviates from the standard", () => {
         fc.dictionary(text, tie("value"), { maxKeys: 3 }),
       ),
     })).value;
-    const [skill] = (await catalogOf({ x: {} })).skills;
+    const [skill] = (await createCatalogOf({ x: {} })).skills;
     if (!skill) throw new Error("no skill");
     await fc.assert(
       fc.asyncProperty(fc.dictionary(text, value, { maxKeys: 4 }), text, async (data, body) => {
@@ -338,7 +338,7 @@ it("is parsed alike by all parsers, however its frontmatter is written", async (
 });
 
 it("is not published, and breaks nothing, when a source has skills that throw", async () => {
-  const [skill] = (await catalogOf({ x: {} })).skills;
+  const [skill] = (await createCatalogOf({ x: {} })).skills;
   if (!skill) throw new Error("no skill");
   const fail = () => {
     throw new Error("no");
@@ -492,7 +492,7 @@ describe("the files of an entry", () => {
   it("are the current ones, and are read again only when one changed", async () => {
     const { root, catalog } = await catalogIn({ "x/SKILL.md": standard(""), "x/a.txt": "a" });
     mkdirSync(join(root, "x", "empty"));
-    await unchangedFor(40, root);
+    await waitUntilUnchanged(40, root);
     const first = await paths(catalog);
     expect((await paths(catalog)).entry).toBe(first.entry);
     writeFiles(root, { "x/empty/b.txt": "b" });
@@ -523,7 +523,7 @@ describe("the files of an entry", () => {
 
   it("are shared by catalogs that were read again", async () => {
     const { root, catalog } = await catalogIn({ "x/SKILL.md": standard("") });
-    await unchangedFor(40, root);
+    await waitUntilUnchanged(40, root);
     expect((await paths(await catalog.reload())).entry).toBe((await paths(catalog)).entry);
   });
 });

@@ -4,7 +4,7 @@ import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import { closeMcpServers } from "../../src/util/system.ts";
 import { discoverIn } from "../support/discover.ts";
 import { connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
-import { listedText, skillsOverMcp } from "../support/skills-over-mcp.ts";
+import { listedText, startSkillsServer } from "../support/skills-over-mcp.ts";
 
 afterEach(closeMcpServers);
 
@@ -15,7 +15,7 @@ const PDF = {
 
 describe.each(ERAS)("skills of an MCP server, served again to a client of %s", (era) => {
   it("[A-10] are listed once they are trusted, are fetched when the client reads them, and verify there too", async () => {
-    const upstream = await skillsOverMcp({ pdf: PDF, other: { "SKILL.md": listedText("other", "Do it.") } });
+    const upstream = await startSkillsServer({ pdf: PDF, other: { "SKILL.md": listedText("other", "Do it.") } });
     const scene = await discoverIn({
       "home/.skillet/config.toml": `[tools.mcp.docs]\nurl = ${JSON.stringify(upstream.url)}\nskills = true\n`,
     });

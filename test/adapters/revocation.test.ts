@@ -6,9 +6,9 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { skillet } from "../support/command.ts";
 import { DESK } from "../support/desk.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
-import { asClient, type Called, type Era, type McpClient, negotiation } from "../support/mcp-client.ts";
-import { environment, mcpProcess, type Place, placeWith, startOf } from "../support/mcp-process.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
+import { type Called, connectClient, type Era, type McpClient, negotiation } from "../support/mcp-client.ts";
+import { createHomeWith, environment, type Place, startMcpProcess, startOf } from "../support/mcp-process.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
 import { sampleRows } from "../support/sample-steps.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { modelConfig } from "../support/use.ts";
@@ -67,7 +67,7 @@ async function overStdio(place: Place, era: Era): Promise<Running> {
 }
 
 async function overHttp(place: Place, era: Era): Promise<Running> {
-  const server = mcpProcess(place, ["--http", "0", "--no-token", "--chat-type", "private"]);
+  const server = startMcpProcess(place, ["--http", "0", "--no-token", "--chat-type", "private"]);
   const url = await vi.waitFor(() => new URL(server.lines()[0] ?? ""), SOON);
   return { said: server.said, connect: () => clientOver(new StreamableHTTPClientTransport(url), era) };
 }
@@ -82,7 +82,7 @@ async function clientOver(transport: Parameters<Client["connect"]>[0], era: Era)
   await client.connect(transport);
   const close = () => client.close();
   onTestFinished(close);
-  return { ...asClient(client), changes: () => changes, close };
+  return { ...connectClient(client), changes: () => changes, close };
 }
 
 /** A command of the same user, at the same time. */
@@ -109,8 +109,8 @@ async function listed({ call }: McpClient): Promise<string[]> {
 
 /** A folder with a model that follows a script for every request. */
 async function placeWithModel(files: Record<string, string>, turn: Turn, config = ""): Promise<Place> {
-  const model = modelConfig("openai", await modelServer("openai", turn));
-  return placeWith({ [CONFIG]: `${model}\n${config}`, ...files });
+  const model = modelConfig("openai", await startModelServer("openai", turn));
+  return createHomeWith({ [CONFIG]: `${model}\n${config}`, ...files });
 }
 
 describe.each(sampleRows(Object.entries(DOORS), 2))(
@@ -118,7 +118,7 @@ describe.each(sampleRows(Object.entries(DOORS), 2))(
   { timeout: 120_000 },
   (_, { era, isStateless = false, open }) => {
     it("[S-10] refuses a disabled skill, in old and new sessions, and removes its tools until it is enabled", async () => {
-      const place = placeWith(MAIL);
+      const place = createHomeWith(MAIL);
       const server = await open(place, era);
       const old = await server.connect();
       const before = await old.tools();
@@ -161,7 +161,7 @@ const OLDER_DOORS = Object.entries(DOORS).filter(([, { era }]) => era === "2025-
 
 describe.each(sampleRows(OLDER_DOORS, 1))("a running server, over %s", { timeout: 120_000 }, (_, { era, open }) => {
   it("[S-10] follows the workspace's configuration, and is never loosened by an invalid file", async () => {
-    const place = placeWith({ ...MAIL, [CONFIG]: "" });
+    const place = createHomeWith({ ...MAIL, [CONFIG]: "" });
     const server = await open(place, era);
     const old = await server.connect();
     const code = async () => codeOf(await old.call("load_skill", { skill: "mail" }));
@@ -190,7 +190,7 @@ describe.each(sampleRows(OLDER_DOORS, 1))("a running server, over %s", { timeout
   });
 
   it("[S-10] adds the skills of new sources, follows their changes, and removes them with the source", async () => {
-    const place = placeWith({ ...MAIL, [CONFIG]: "", "home/team/far/SKILL.md": skillText("far") });
+    const place = createHomeWith({ ...MAIL, [CONFIG]: "", "home/team/far/SKILL.md": skillText("far") });
     const server = await open(place, era);
     const old = await server.connect();
     expect(await listed(old)).not.toContain("far");
@@ -239,10 +239,10 @@ describe.each(sampleRows(OLDER_DOORS, 1))("a running server, over %s", { timeout
   });
 
   it("uses the current models, keys, limits, chats and tools of the configuration", async () => {
-    const first = await modelServer("openai", () => "said by the first");
-    const second = await modelServer("openai", () => "said by the second");
+    const first = await startModelServer("openai", () => "said by the first");
+    const second = await startModelServer("openai", () => "said by the second");
     const mail = { ...MAIL, [`${OWN}/mail/SKILL.md`]: skillText("mail", { more: "env:\n  - KEY\n" }) };
-    const place = placeWith({
+    const place = createHomeWith({
       ...mail,
       [CONFIG]: `${modelConfig("openai", first)}\n[skills.mail]\nKEY = "the-first-key"\n`,
     });
@@ -287,7 +287,7 @@ describe.each(sampleRows(OLDER_DOORS, 1))("a running server, over %s", { timeout
 
 describe("a command that changes the configuration", { timeout: 120_000 }, () => {
   it("reports how many running servers have the change, and its effect on active runs", async () => {
-    const place = placeWith(MAIL);
+    const place = createHomeWith(MAIL);
     expect(await command(place, "disable", "mail")).toBe(
       "✓ mail is now disabled, in ~/.skillet/config.toml\n  to undo: skillet enable mail\n  none of your servers or chats is running; a run under way is denied further tool calls\n",
     );
@@ -309,8 +309,8 @@ describe("a command that changes the configuration", { timeout: 120_000 }, () =>
   });
 
   it("does not count a killed server, and names one that does not answer", async () => {
-    const place = placeWith(MAIL);
-    const server = mcpProcess(place);
+    const place = createHomeWith(MAIL);
+    const server = startMcpProcess(place);
     await server.initialize();
     process.kill(server.child.pid ?? 0, "SIGSTOP");
     const { stdout, stderr, code } = await skillet(["disable", "mail"], { cwd: place.cwd, env: { HOME: place.home } });

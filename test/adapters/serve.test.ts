@@ -9,8 +9,8 @@ import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import { cuedSkills } from "../catalog/cued-skills.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
-import { clientOf, connectTo, ERAS, type McpClient, servingOf } from "../support/mcp-client.ts";
-import { catalogOf, sketch } from "../support/skills.ts";
+import { connectTo, createClientOf, ERAS, type McpClient, servingOf } from "../support/mcp-client.ts";
+import { createCatalogOf, defineTestSkill } from "../support/skills.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { useScene } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -40,7 +40,7 @@ async function timersIn(work: () => Promise<unknown>): Promise<number[]> {
 
 /** A client of a server that exists for one request, as over HTTP without sessions. */
 async function forOneRequest(serving: SkillServer) {
-  return clientOf(await serving.open({ isStateless: true }));
+  return createClientOf(await serving.open({ isStateless: true }));
 }
 
 describe("a catalog for many clients", () => {
@@ -140,7 +140,7 @@ describe("a catalog for many clients", () => {
     const many = Object.fromEntries(
       Array.from({ length: 1000 }, (_, index) => [`skill-number-${index}`, { description: "Long words. ".repeat(50) }]),
     );
-    const serving = servingOf({ ...scene, catalog: await catalogOf(many) });
+    const serving = servingOf({ ...scene, catalog: await createCatalogOf(many) });
     for (const era of ERAS) {
       const { client } = await connectTo(serving, { era });
       const instructions = client.getInstructions() ?? "";
@@ -157,7 +157,9 @@ describe("a catalog for many clients", () => {
       [40, 3],
     ] as const) {
       const skills = cuedSkills(number);
-      const catalog = await catalogOf(skills.map(({ name, description }) => sketch(name, { description })));
+      const catalog = await createCatalogOf(
+        skills.map(({ name, description }) => defineTestSkill(name, { description })),
+      );
       const { client } = await connectTo(servingOf({ ...(await discoverIn({})), catalog }), { era: ERAS[0] });
       const instructions = client.getInstructions() ?? "";
       expect(instructions.length).toBeLessThanOrEqual(2000);
@@ -176,13 +178,13 @@ describe("a catalog for many clients", () => {
 
   it("names each skill and its purpose if there is space, and none that a model may not use", async () => {
     const scene = await discoverIn({});
-    const catalog = await catalogOf({
+    const catalog = await createCatalogOf({
       mail: { description: "Sends mail." },
       person: { description: "For people.", more: { "disable-model-invocation": true } },
     });
     const { client } = await connectTo(servingOf({ ...scene, catalog }));
     expect(client.getInstructions()).toMatch(/call_skill_tool\.\n\n\[1 skills available\]\n- mail: Sends mail\.$/);
-    const { client: alone } = await connectTo(servingOf({ ...scene, catalog: await catalogOf({}) }));
+    const { client: alone } = await connectTo(servingOf({ ...scene, catalog: await createCatalogOf({}) }));
     expect(alone.getInstructions()).toMatch(/call_skill_tool\.$/);
   });
 });

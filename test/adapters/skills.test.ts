@@ -17,7 +17,7 @@ import { createInlineSource } from "../../src/skill/skill.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { unchangedFor } from "../support/unchanged.ts";
+import { waitUntilUnchanged } from "../support/unchanged.ts";
 
 type Files = Record<string, string | Uint8Array>;
 
@@ -180,7 +180,7 @@ describe.each(ERAS)("the skills extension (%s)", (era) => {
       a,
       { ...a, uri: "skill://b/SKILL.md", name: "b", title: "B", description: "Does B. Use when asked for B." },
     ]);
-    await unchangedFor(40, root);
+    await waitUntilUnchanged(40, root);
     await skills.list();
     const [known] = (await client.listResources()).resources;
     expect(known).toEqual({ ...a, size: (await reading(client, a.uri)).length });
@@ -376,7 +376,7 @@ it("reads a thousand skills once, however often they are listed", async () => {
   }
   const { root, session } = await sessionIn(files);
   const { source } = await connect(session);
-  await unchangedFor(40, root);
+  await waitUntilUnchanged(40, root);
   const listAll = async () => {
     const digests = [];
     for (let cursor: string | undefined, isFirst = true; isFirst || cursor; isFirst = false) {

@@ -9,17 +9,17 @@ import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { ERAS } from "../support/mcp-client.ts";
 import {
+  connectProcessClient,
+  createHomeWith,
   environment,
   type McpProcess,
-  mcpProcess,
   OPENING,
-  placeWith,
-  processClient,
   running,
+  startMcpProcess,
   startOf,
 } from "../support/mcp-process.ts";
 import { sampleRows } from "../support/sample-steps.ts";
-import { terminal } from "../support/terminal.ts";
+import { openTerminal } from "../support/terminal.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { useScene } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -33,7 +33,7 @@ const MAIL = {
 
 describe.each(sampleRows(ERAS, 1))("skillet serve, as a process of a client of %s", (era) => {
   it("[P-18] lists a skill's tools while it is loaded, calls them, and ends with its client", async () => {
-    const { client, call, tools, pid } = await processClient(placeWith(MAIL), { era });
+    const { client, call, tools, pid } = await connectProcessClient(createHomeWith(MAIL), { era });
     const before = await tools();
     await call("load_skill", { skill: "mail" });
     expect((await tools()).filter((name) => !before.includes(name))).toEqual(["mail__send", "mail__run"]);
@@ -70,7 +70,7 @@ describe("stdout of skillet serve", () => {
   };
 
   it("contains only the protocol, whatever a toolset or a script prints to any stream", async () => {
-    const server = mcpProcess(placeWith(NOISY));
+    const server = startMcpProcess(createHomeWith(NOISY));
     await server.initialize();
     await server.call("load_skill", { skill: "noisy" });
     for (const tool of [...Object.keys(PRINTS), "say"]) {
@@ -88,7 +88,7 @@ describe("stdout of skillet serve", () => {
   it("contains only the protocol, whatever a library prints in its own process", async () => {
     const beside = `setInterval(() => { console.log("L"); console.warn("W"); console.info("I"); process.stdout.write("S"); process.stdout.write(Buffer.from("B")); }, 5).unref();
       setTimeout(() => process.emitWarning("old"), 50).unref();`;
-    const server = mcpProcess(placeWith(MAIL), [], { beside });
+    const server = startMcpProcess(createHomeWith(MAIL), [], { beside });
     await server.initialize();
     for (let times = 0; times < 20; times++) await server.request("tools/list");
     await waitFor(() => expect(server.said()).toContain("Warning: old"));
@@ -109,7 +109,7 @@ describe("a client that disconnects during a call", () => {
     [`${HOME}/slow/scripts/nap.sh`]: `#!/bin/sh\ntrap '' TERM INT HUP\nsleep ${seconds}\nsleep ${seconds}\n`,
   });
   const begun = async (tool: string, seconds: string, marks?: string): Promise<McpProcess> => {
-    const server = mcpProcess(placeWith(slow(seconds, marks)));
+    const server = startMcpProcess(createHomeWith(slow(seconds, marks)));
     await server.initialize();
     await server.call("load_skill", { skill: "slow" });
     server.send({ jsonrpc: "2.0", id: "slow", method: "tools/call", params: { name: `slow__${tool}`, arguments: {} } });
@@ -135,7 +135,7 @@ describe("a client that disconnects during a call", () => {
   });
 
   it("because it is killed leaves no process either", async () => {
-    const place = placeWith(slow("72.125"));
+    const place = createHomeWith(slow("72.125"));
     const said = { name: "run_skill_script", arguments: { skill: "slow", script: "nap" } };
     const messages = [
       { jsonrpc: "2.0", id: 1, method: "initialize", params: OPENING },
@@ -155,7 +155,11 @@ describe("a client that disconnects during a call", () => {
   it("has the run of its skill ended, which can be resumed", async () => {
     const turns = () => [{ tool: "bash", input: { command: "sleep 74.125" } }];
     const { found } = await useScene({ skills: { helper: {} }, turns });
-    const server = mcpProcess({ root: found.root, home: join(found.root, "home"), cwd: join(found.root, "project") });
+    const server = startMcpProcess({
+      root: found.root,
+      home: join(found.root, "home"),
+      cwd: join(found.root, "project"),
+    });
     await server.initialize();
     const params = { name: "use_skill", arguments: { skill: "helper", message: "Wait." } };
     server.send({ jsonrpc: "2.0", id: "use", method: "tools/call", params });
@@ -191,7 +195,7 @@ describe("a client that disconnects during a call", () => {
 
   it.each(ERAS)("over HTTP, in %s, leaves no process", async (era) => {
     const seconds = era === "2025-11-25" ? "73.125" : "73.25";
-    const server = mcpProcess(placeWith(slow(seconds)), ["--http", "0", "--no-token"]);
+    const server = startMcpProcess(createHomeWith(slow(seconds)), ["--http", "0", "--no-token"]);
     await waitFor(() => expect(server.lines()).toHaveLength(1));
     const [url = ""] = server.lines();
     const headers = await headersOf(url, era);
@@ -213,7 +217,7 @@ describe("a client that disconnects during a call", () => {
 
 describe("skillet serve that cannot start", () => {
   it("reports the reason on stderr, and nothing on stdout", async () => {
-    const server = mcpProcess(placeWith({ "home/.skillet/config.toml": "a = = b\n[[" }));
+    const server = startMcpProcess(createHomeWith({ "home/.skillet/config.toml": "a = = b\n[[" }));
     expect(await server.ended).toEqual({ code: 2, signal: null });
     expect(server.lines()).toEqual([]);
     expect(server.said()).toContain("config.toml:1:5 is not valid TOML");
@@ -238,7 +242,7 @@ describe("skillet serve that cannot start", () => {
     [["--http", "0", "--token", "file:/no/such/file"], 2, "/no/such/file cannot be read"],
     [[], 2, "A client communicates over stdin and stdout"],
   ])("with %j exits with %i: %s", async (args, code, why) => {
-    const { home, cwd } = placeWith(MAIL);
+    const { home, cwd } = createHomeWith(MAIL);
     const ran = await skillet(["serve", ...args], { cwd, env: { HOME: home, SHORT: "short" } });
     expect(ran).toEqual({ code, stdout: "", stderr: expect.stringContaining(why) });
     expect(ran.stderr).not.toContain("hunter2");
@@ -254,7 +258,7 @@ describe("skillet serve that cannot start", () => {
   });
 
   it("explains at a terminal which program should start it", async () => {
-    const at = terminal(["serve"], placeWith(MAIL));
+    const at = openTerminal(["serve"], createHomeWith(MAIL));
     expect(await at.ended).toBe(2);
     expect(at.screen()).toContain("A client communicates over stdin and stdout, but this is a terminal");
   });

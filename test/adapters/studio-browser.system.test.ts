@@ -13,11 +13,11 @@ import { createRunStore } from "../../src/store/runs.ts";
 import { createExampleHome } from "../../tools/screens/example-home.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { MODEL, modelServer, type Turn } from "../support/model-server.ts";
-import { type Place, place } from "../support/place.ts";
+import { MODEL, startModelServer, type Turn } from "../support/model-server.ts";
+import { createHome, type Place } from "../support/place.ts";
 import { IS_LONG, sampleRows } from "../support/sample-steps.ts";
 import { startStudio } from "../support/studio.ts";
-import { terminal } from "../support/terminal.ts";
+import { openTerminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -79,7 +79,7 @@ const sumOf = (all: readonly ArmTotals[], field: "passed" | "trials") => all.red
 
 /** Evaluates a skill of the example with tasks that a model does: without the skill, it does none of them. */
 async function evaluateTasks({ run, home }: Awaited<ReturnType<typeof exampleRun>>): Promise<EvalReport> {
-  const server = await modelServer("openai", ({ instructions }) =>
+  const server = await startModelServer("openai", ({ instructions }) =>
     instructions.includes("Collect the merged changes") ? "done" : "I cannot",
   );
   const prices = `[prices."${MODEL}"]\ninput = 1000\noutput = 3000\n`;
@@ -293,7 +293,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
   }, 120_000);
 
   it("[V-05] updates a row when its SKILL.md is edited, and adds one for a new skill", async () => {
-    const here = place(GREETER);
+    const here = createHome(GREETER);
     const { page } = await openPage(here.run);
     await page.locator(".row", { hasText: "greeter" }).waitFor();
     const added = join(here.home, ".skillet/skills/late");
@@ -308,11 +308,11 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
   }, 60_000);
 
   it("[V-05] follows a run while it works", async () => {
-    const server = await modelServer("openai", [
+    const server = await startModelServer("openai", [
       () => [{ tool: "read_file", input: { path: "README.md" } }],
       () => ({ hangs: true }),
     ]);
-    const here = place(GREETER, modelConfig("openai", server));
+    const here = createHome(GREETER, modelConfig("openai", server));
     const { page } = await openPage(here.run);
     await page.getByRole("link", { name: "Runs", exact: true }).click();
     await page.getByText("There are no runs yet.").waitFor();
@@ -327,10 +327,10 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
   }, 60_000);
 
   it("[V-06] approving continues the run that a terminal waits for, and the terminal shows it", async () => {
-    const server = await modelServer("openai", [writes, () => "Done."]);
-    const here = place(GREETER, modelConfig("openai", server));
+    const server = await startModelServer("openai", [writes, () => "Done."]);
+    const here = createHome(GREETER, modelConfig("openai", server));
     const { page } = await openPage(here.run);
-    const asking = terminal(["run", "greeter", "'write it'"], { home: here.home, cwd: here.project });
+    const asking = openTerminal(["run", "greeter", "'write it'"], { home: here.home, cwd: here.project });
     await asking.sees("yes, for this run");
     await page.getByRole("link", { name: "Approvals 1 waiting" }).click();
     await page.locator(".request").waitFor();
@@ -343,7 +343,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
   }, 60_000);
 
   it("[V-06] answers by keyboard: once, for the run, or denied with a reason", async () => {
-    const here = place(GREETER);
+    const here = createHome(GREETER);
     const ids = ["20261101-000000-0000000a", "20261101-000000-0000000b", "20261101-000000-0000000c"];
     for (const id of ids) await recordRun(here, id, "mailer.send");
     const { page, url } = await openPage(here.run);
@@ -371,7 +371,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
   }, 90_000);
 
   it("[V-06] shows held changes as a diff, and applies exactly those", async () => {
-    const here = place({ ...GREETER, "project/.vscode/settings.json": '{ "a": 1 }\n' });
+    const here = createHome({ ...GREETER, "project/.vscode/settings.json": '{ "a": 1 }\n' });
     const skilletHome = join(here.home, ".skillet");
     const hold = (text: string) => {
       const folder = createHeldFolder(skilletHome);
@@ -405,8 +405,8 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
   }, 90_000);
 
   it("[V-05] resumes an interrupted run, and shows its end", async () => {
-    const server = await modelServer("openai", [() => "Hello again."]);
-    const here = place(GREETER, modelConfig("openai", server));
+    const server = await startModelServer("openai", [() => "Hello again."]);
+    const here = createHome(GREETER, modelConfig("openai", server));
     const id = "20261101-000000-0000000d";
     await recordRun(here, id);
     const { page, url } = await openPage(here.run);
@@ -420,7 +420,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
   }, 60_000);
 
   it("[V-02] tests the sandbox as `doctor --sandbox` does", async () => {
-    const { run } = place(GREETER);
+    const { run } = createHome(GREETER);
     const { page, url } = await openPage(run);
     await page.goto(`${url}health`);
     const answer = page.waitForResponse((response) => response.url().endsWith("/api/sandbox"));
@@ -459,7 +459,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
       "[click](javascript:document.title='owned') [data](data:text/html,<script>1</script>) ![pixel](https://attacker.example/p.png)",
       '<a href="https://attacker.example" onclick="alert(1)">x</a><svg onload=alert(1)><math><style>*{display:none}</style>',
     ].join("\n\n");
-    const here = place({
+    const here = createHome({
       "home/.skillet/skills/hostile/SKILL.md": `---\nname: hostile\ndescription: "<img src=x onerror=alert(1)> reversed. Use when asked."\n---\n\n${body}\n`,
       "home/.skillet/skills/hostile/<b>bold.md": "<script>document.title='owned'</script>\u001b[31mred \u202eevil",
       "home/.skillet/skills/long/SKILL.md": skillText("long", {
@@ -517,7 +517,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
         return [`home/.skillet/skills/${name}/SKILL.md`, skillText(name)];
       }),
     );
-    const { page } = await openPage(place(files).run);
+    const { page } = await openPage(createHome(files).run);
     await page.locator(".row").first().waitFor();
     const shown = () => page.locator(".row").count();
     expect(await shown()).toBeLessThan(60);
@@ -605,7 +605,7 @@ describe.runIf(existsSync(CHROMIUM))("the page of studio", () => {
   );
 
   it("[V-01] shows the next command to a browser without a session", async () => {
-    const studio = await startStudio(place(GREETER).run);
+    const studio = await startStudio(createHome(GREETER).run);
     const page = await (await browser.newContext()).newPage();
     onTestFinished(() => page.context().close());
     await page.goto(studio.url);

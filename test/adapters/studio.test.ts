@@ -19,10 +19,10 @@ import { createRunStore } from "../../src/store/runs.ts";
 import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { findDesktopOpener } from "../../src/util/system.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
-import { type Place, place } from "../support/place.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
+import { createHome, type Place } from "../support/place.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 import { followChanges, type StudioCall, startStudio } from "../support/studio.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -68,7 +68,7 @@ async function printed({ run }: Place, ...args: string[]): Promise<ReturnType<ty
 
 describe("the requests of studio", () => {
   it("[V-01] answers with the page, and with data only to a session", async () => {
-    const studio = await startStudio(place(SKILLS).run);
+    const studio = await startStudio(createHome(SKILLS).run);
     expect(studio.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/$/);
     expect(await studio.send("/")).toMatchObject({
       status: 200,
@@ -83,7 +83,7 @@ describe("the requests of studio", () => {
   });
 
   it("[V-01] accepts a link once", async () => {
-    const studio = await startStudio(place(SKILLS).run);
+    const studio = await startStudio(createHome(SKILLS).run);
     const session: StudioCall = { method: "POST", body: { token: studio.token } };
     expect((await studio.send("/api/session", { method: "POST", body: { token: "wrong" } })).status).toBe(401);
     expect((await studio.send("/api/session", { method: "POST", body: {} })).status).toBe(401);
@@ -96,7 +96,7 @@ describe("the requests of studio", () => {
   });
 
   it("[V-01] needs for every route both the cookie, which other ports of this machine receive, and the key, which they do not", async () => {
-    const studio = await startStudio(place(SKILLS).run);
+    const studio = await startStudio(createHome(SKILLS).run);
     const send = await studio.open();
     expect((await send("/api/studio")).status).toBe(200);
     expect(ROUTES.length).toBeGreaterThan(15);
@@ -121,7 +121,7 @@ describe("the requests of studio", () => {
     ["a page of another site", { "sec-fetch-site": "cross-site" }],
     ["a page of the same site", { "sec-fetch-site": "same-site" }],
   ])("[V-01] refuses %s for every route, also with a session, and for the page itself", async (_, headers) => {
-    const studio = await startStudio(place(SKILLS).run);
+    const studio = await startStudio(createHome(SKILLS).run);
     const send = await studio.open();
     for (const { path, call } of [{ path: "/", call: {} }, ...ROUTES.map((route) => callRoute(route))])
       expect(await send(path, { ...call, headers }), path).toMatchObject({
@@ -151,7 +151,7 @@ describe("the requests of studio", () => {
   });
 
   it("[V-01] never allows another origin in a preflight request", async () => {
-    const studio = await startStudio(place(SKILLS).run);
+    const studio = await startStudio(createHome(SKILLS).run);
     const headers = { origin: "https://attacker.example", "access-control-request-headers": "x-skillet-key" };
     const answer = await studio.send("/api/skills", { method: "OPTIONS", headers });
     expect(answer.status).toBe(403);
@@ -159,7 +159,7 @@ describe("the requests of studio", () => {
   });
 
   it("[V-03] sends a policy that allows no inline script and nothing from another host", async () => {
-    const studio = await startStudio(place(SKILLS).run);
+    const studio = await startStudio(createHome(SKILLS).run);
     for (const path of ["/", "/api/skills", "/skills/greeter"]) {
       const { headers } = await studio.send(path);
       const policy = String(headers["content-security-policy"]);
@@ -173,7 +173,7 @@ describe("the requests of studio", () => {
   });
 
   it("[V-04] reads no path that a client names", async () => {
-    const here = place({ ...SKILLS, "home/secret.txt": "secret" });
+    const here = createHome({ ...SKILLS, "home/secret.txt": "secret" });
     const studio = await startStudio(here.run);
     const send = await studio.open();
     const { json } = await send("/api/skills/twice");
@@ -200,7 +200,7 @@ describe("the requests of studio", () => {
   });
 
   it("[V-04] changes nothing when it is read-only, and answers every other route", async () => {
-    const here = place({ ...SKILLS, "home/.skillet/evals/x.json": "{}" });
+    const here = createHome({ ...SKILLS, "home/.skillet/evals/x.json": "{}" });
     await recordWaitingRun(here, "greet them");
     const send = await (await startStudio(here.run, "--read-only")).open();
     const before = readFiles(here);
@@ -220,7 +220,7 @@ describe("the requests of studio", () => {
   });
 
   it("[V-04] answers no POST without JSON, or with too much of it", async () => {
-    const send = await (await startStudio(place(SKILLS).run)).open();
+    const send = await (await startStudio(createHome(SKILLS).run)).open();
     const forms = [{}, { "content-type": "text/plain" }, { "content-type": "application/x-www-form-urlencoded" }];
     for (const { path } of POSTS.map((route) => callRoute(route))) {
       for (const headers of forms)
@@ -236,7 +236,7 @@ describe("the requests of studio", () => {
   it("[V-04] redacts the secrets of the configuration in every answer, and in the changes", async () => {
     const secret = "hunter2-is-not-a-password";
     const text = `The key is ${secret}.`;
-    const here = place({
+    const here = createHome({
       ...SKILLS,
       "home/.agents/skills/leaky/SKILL.md": skillText("leaky", { body: text, more: "env: [LEAKY_KEY]\n" }),
       "home/.agents/skills/leaky/notes.md": text,
@@ -277,7 +277,7 @@ describe("the requests of studio", () => {
   });
 
   it("[V-04] stays JSON when a secret is part of its syntax", async () => {
-    const here = place({
+    const here = createHome({
       ...SKILLS,
       "home/.agents/skills/odd/SKILL.md": skillText("odd", { more: "env: [ODD_KEY]\n" }),
     });
@@ -289,7 +289,7 @@ describe("the requests of studio", () => {
 
 describe("the data of studio", () => {
   it("[V-02] equals what the command line prints with --json", async () => {
-    const here = place(SKILLS);
+    const here = createHome(SKILLS);
     const send = await (await startStudio(here.run)).open();
     const json = async (path: string) => (await send(path)).json;
     const skills = await json("/api/skills");
@@ -325,8 +325,8 @@ describe("the data of studio", () => {
   });
 
   it("[V-02] shows runs, approvals and evaluations as the command line does", async () => {
-    const server = await modelServer("openai", [writes, () => "Hello."]);
-    const here = place({ ...SKILLS, ...QUERIES }, modelConfig("openai", server));
+    const server = await startModelServer("openai", [writes, () => "Hello."]);
+    const here = createHome({ ...SKILLS, ...QUERIES }, modelConfig("openai", server));
     await here.run(["run", "greeter", "write it"]);
     await here.run(["run", "greeter", "say hello"]);
     const evaluated = await printed(here, "eval", "greeter");
@@ -348,8 +348,8 @@ describe("the data of studio", () => {
   });
 
   it("[V-05] reports changes of skills, runs and approvals to an open page", async () => {
-    const server = await modelServer("openai", [writes]);
-    const here = place(SKILLS, modelConfig("openai", server));
+    const server = await startModelServer("openai", [writes]);
+    const here = createHome(SKILLS, modelConfig("openai", server));
     const studio = await startStudio(here.run);
     const send = await studio.open();
     const changes = await followChanges(studio.url, send);
@@ -419,8 +419,8 @@ describe("the stores that studio follows", () => {
 
 describe("answers of studio", () => {
   it("[V-06] approving resumes a run that waits and that no process works on", async () => {
-    const server = await modelServer("openai", [writes, () => "Written."]);
-    const here = place(SKILLS, modelConfig("openai", server));
+    const server = await startModelServer("openai", [writes, () => "Written."]);
+    const here = createHome(SKILLS, modelConfig("openai", server));
     await here.run(["run", "greeter", "write it"]);
     const send = await (await startStudio(here.run)).open();
     const { waiting, digests } = (await send("/api/approvals")).json;
@@ -435,8 +435,8 @@ describe("answers of studio", () => {
   });
 
   it("[V-06] denying gives the model the reason, with secrets redacted", async () => {
-    const server = await modelServer("openai", [writes, () => "I did not."]);
-    const here = place(
+    const server = await startModelServer("openai", [writes, () => "I did not."]);
+    const here = createHome(
       { ...SKILLS, "home/.agents/skills/odd/SKILL.md": skillText("odd", { more: "env: [ODD_KEY]\n" }) },
       modelConfig("openai", server),
     );
@@ -454,8 +454,8 @@ describe("answers of studio", () => {
   });
 
   it("[V-04] answers only the request that was shown", async () => {
-    const server = await modelServer("openai", [writes]);
-    const here = place(SKILLS, modelConfig("openai", server));
+    const server = await startModelServer("openai", [writes]);
+    const here = createHome(SKILLS, modelConfig("openai", server));
     await here.run(["run", "greeter", "write it"]);
     const send = await (await startStudio(here.run)).open();
     const { waiting } = (await send("/api/approvals")).json;
@@ -468,8 +468,8 @@ describe("answers of studio", () => {
   });
 
   it("cancels a waiting run", async () => {
-    const server = await modelServer("openai", [writes]);
-    const here = place(SKILLS, modelConfig("openai", server));
+    const server = await startModelServer("openai", [writes]);
+    const here = createHome(SKILLS, modelConfig("openai", server));
     await here.run(["run", "greeter", "write it"]);
     const send = await (await startStudio(here.run)).open();
     const [{ id }] = (await send("/api/runs")).json.runs;
@@ -481,9 +481,9 @@ describe("answers of studio", () => {
 
 describe("the command", () => {
   it.runIf(existsSync("/usr/bin/bwrap"))("ends normally at a signal while the sandbox tests itself", async () => {
-    const here = place(SKILLS);
+    const here = createHome(SKILLS);
     const studio = await startStudio((args, { signal, onOutput } = {}) =>
-      skilletProcess(args, { cwd: here.project, env: { HOME: here.home }, endOn: signal, onOutput }),
+      runSkilletProcess(args, { cwd: here.project, env: { HOME: here.home }, endOn: signal, onOutput }),
     );
     const send = await studio.open();
     // Folders of probes; for root, all homes share theirs.
@@ -496,15 +496,15 @@ describe("the command", () => {
   });
 
   it("uses the given port, or reports that it is in use", async () => {
-    const studio = await startStudio(place(SKILLS).run);
+    const studio = await startStudio(createHome(SKILLS).run);
     const { port } = new URL(studio.url);
-    const second = await place(SKILLS).run(["studio", "--port", port, "--no-open"]);
+    const second = await createHome(SKILLS).run(["studio", "--port", port, "--no-open"]);
     expect(second).toMatchObject({ code: 2 });
     expect(second.stderr).toContain(`Port ${port} of 127.0.0.1 is in use`);
   });
 
   it.each([["70000"], ["-1"], ["x"]])("refuses the port %s", async (port) => {
-    expect(await place({}).run(["studio", `--port=${port}`, "--no-open"])).toMatchObject({ code: 2 });
+    expect(await createHome({}).run(["studio", `--port=${port}`, "--no-open"])).toMatchObject({ code: 2 });
   });
 
   it("opens a browser only on a desktop", () => {

@@ -5,11 +5,11 @@ import { createAuditLog } from "../../src/capabilities/audit-log.ts";
 import { createRunStore } from "../../src/store/runs.ts";
 import { skillText } from "../support/folder.ts";
 import { ERAS } from "../support/mcp-client.ts";
-import { placeWith } from "../support/mcp-process.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
+import { createHomeWith } from "../support/mcp-process.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
 import { readAll } from "../support/read-all.ts";
 import { sampleRows } from "../support/sample-steps.ts";
-import { type TeamServer, teamServer } from "../support/team-server.ts";
+import { startTeamServer, type TeamServer } from "../support/team-server.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -18,13 +18,13 @@ const WAIT_SCRIPT = "#!/bin/sh\nwhile [ ! -e /workspace/go ]; do sleep 0.05; don
 
 /** A team with one skill of the workspace, which is trusted, and a model that follows a script. */
 async function busyTeam(turn: Turn) {
-  const config = modelConfig("openai", await modelServer("openai", turn));
-  const place = placeWith({
+  const config = modelConfig("openai", await startModelServer("openai", turn));
+  const place = createHomeWith({
     "skills/worker/SKILL.md": skillText("worker"),
     "skills/worker/scripts/wait.sh": WAIT_SCRIPT,
     "home/.skillet/config.toml": config,
   });
-  const server = await teamServer(place);
+  const server = await startTeamServer(place);
   await server.command("trust", "worker", "--yes");
   const { token, id } = await server.createToken("ada");
   const home = join(place.home, ".skillet");

@@ -9,14 +9,14 @@ import {
 import { createAuditLog } from "../../src/capabilities/audit-log.ts";
 import { createRunStore } from "../../src/store/runs.ts";
 import { createStatisticsStore } from "../../src/store/statistics.ts";
-import { collector } from "../support/collector.ts";
+import { startCollector } from "../support/collector.ts";
 import { skillText } from "../support/folder.ts";
 import { ERAS } from "../support/mcp-client.ts";
-import { placeWith } from "../support/mcp-process.ts";
-import { modelServer } from "../support/model-server.ts";
+import { createHomeWith } from "../support/mcp-process.ts";
+import { startModelServer } from "../support/model-server.ts";
 import { readAll } from "../support/read-all.ts";
 import { sampleRows } from "../support/sample-steps.ts";
-import { codeOf, teamServer } from "../support/team-server.ts";
+import { codeOf, startTeamServer } from "../support/team-server.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -43,7 +43,7 @@ skills = ["notes", "mail"]
 `;
 
 function placeOfTeam(config = "") {
-  return placeWith({ ...SKILLS, "home/.skillet/config.toml": `${PEOPLE}\n${config}` });
+  return createHomeWith({ ...SKILLS, "home/.skillet/config.toml": `${PEOPLE}\n${config}` });
 }
 
 function listed(structured: Record<string, unknown> | undefined): string[] {
@@ -52,7 +52,7 @@ function listed(structured: Record<string, unknown> | undefined): string[] {
 
 describe.each(sampleRows(ERAS, 1))("a server with people, for clients of %s", { timeout: 120_000 }, (era) => {
   it("[E-35] serves each person their own skills, values and type of chat", async () => {
-    const server = await teamServer(placeOfTeam());
+    const server = await startTeamServer(placeOfTeam());
     const [ada, bob] = [await server.createToken("ada"), await server.createToken("bob")];
     const [a, b] = [await server.connect(ada.token, era), await server.connect(bob.token, era)];
     const seenByAda = listed((await a.call("list_skills")).structured);
@@ -67,7 +67,7 @@ describe.each(sampleRows(ERAS, 1))("a server with people, for clients of %s", { 
   });
 
   it("[E-35] lets a token do what its scopes allow, and names the missing scope", async () => {
-    const server = await teamServer(placeOfTeam());
+    const server = await startTeamServer(placeOfTeam());
     const toolsOf = async (scope: string) => {
       const { token } = await server.createToken("eve", "--scope", scope);
       const client = await server.connect(token, era);
@@ -94,9 +94,9 @@ describe.each(sampleRows(ERAS, 1))("a server with people, for clients of %s", { 
   });
 
   it("[E-35] records who used a skill: in runs, statistics and events", async () => {
-    const model = await modelServer("openai", () => "It is done.");
+    const model = await startModelServer("openai", () => "It is done.");
     const place = placeOfTeam(modelConfig("openai", model));
-    const server = await teamServer(place, ["--access-log", join(place.root, "access.jsonl")]);
+    const server = await startTeamServer(place, ["--access-log", join(place.root, "access.jsonl")]);
     const [ada, bob] = [await server.createToken("ada"), await server.createToken("bob")];
     for (const { token } of [ada, bob]) {
       const client = await server.connect(token, era);
@@ -134,10 +134,10 @@ describe.each(sampleRows(ERAS, 1))(
   { timeout: 120_000 },
   (era) => {
     it("[E-34] records every load, script and use: in runs, statistics, audit log, traces and access log", async () => {
-      const model = await modelServer("openai", () => "It is done.");
-      const traces = await collector();
+      const model = await startModelServer("openai", () => "It is done.");
+      const traces = await startCollector();
       const place = placeOfTeam(modelConfig("openai", model));
-      const server = await teamServer(place, ["--access-log", join(place.root, "access.jsonl")], {
+      const server = await startTeamServer(place, ["--access-log", join(place.root, "access.jsonl")], {
         OTEL_EXPORTER_OTLP_ENDPOINT: traces.url,
       });
       const ada = await server.createToken("ada");
@@ -185,7 +185,7 @@ describe.each(sampleRows(ERAS, 1))(
 
 describe("a server with people", { timeout: 120_000 }, () => {
   it("[E-35] treats the session of another person, or of a token with other scopes, as unknown", async () => {
-    const server = await teamServer(placeOfTeam());
+    const server = await startTeamServer(placeOfTeam());
     const ada = await server.createToken("ada");
     const less = await server.createToken("ada", "--scope", "list");
     const bob = await server.createToken("bob");
@@ -207,7 +207,7 @@ describe("a server with people", { timeout: 120_000 }, () => {
   });
 
   it("[Q-30] answers without a token only whether it is alive and ready", async () => {
-    const server = await teamServer(placeOfTeam());
+    const server = await startTeamServer(placeOfTeam());
     for (const path of ["/healthz", "/readyz"]) {
       const answer = await server.send(path);
       expect([answer.status, await answer.text()]).toEqual([200, "ok\n"]);
@@ -217,7 +217,7 @@ describe("a server with people", { timeout: 120_000 }, () => {
   });
 
   it("gives metrics in the text format of Prometheus to tokens with that scope", async () => {
-    const server = await teamServer(placeOfTeam());
+    const server = await startTeamServer(placeOfTeam());
     const { token } = await server.createToken("prometheus", "--scope", "metrics");
     const ada = await server.createToken("ada");
     const client = await server.connect(ada.token);
@@ -241,7 +241,7 @@ describe("a server with people", { timeout: 120_000 }, () => {
   });
 
   it("[E-35] slows down an address that sends wrong tokens, and still accepts the token of a person there", async () => {
-    const server = await teamServer(placeOfTeam());
+    const server = await startTeamServer(placeOfTeam());
     const ada = await server.createToken("ada");
     const statuses: number[] = [];
     for (let attempt = 0; attempt < 12; attempt++)

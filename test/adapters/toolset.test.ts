@@ -11,7 +11,7 @@ import { openSession } from "../../src/agent/session/session.ts";
 import { discover } from "../../src/config/discover.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { API_KEY, MODEL, modelServer, PROTOCOLS, type Turn } from "../support/model-server.ts";
+import { API_KEY, MODEL, PROTOCOLS, startModelServer, type Turn } from "../support/model-server.ts";
 import { toolsetOf } from "../support/toolset.ts";
 
 const root = join(import.meta.dirname, "..", "..");
@@ -150,7 +150,7 @@ describe("a toolset", () => {
     expect(skills.session).toBe(session);
     expect(await skills.instructions()).toContain("\n- deploy: ");
     expect(await skills.instructions()).not.toContain("- review: ");
-    const server = await modelServer("anthropic", [
+    const server = await startModelServer("anthropic", [
       () => [{ tool: "load_skill", input: { skill: "review" } }],
       ({ results: [result] }) => {
         expect(result).toMatchObject({ isError: true, content: expect.stringContaining("is disabled") });
@@ -188,7 +188,7 @@ describe("a toolset", () => {
     const skills = await createSkillToolset([join(root, "skills")]);
     expect(skills.session.catalog.diagnostics).toEqual([]);
     expect(await skills.instructions()).toMatch(/^- skillmaker: /m);
-    const server = await modelServer("openai", [
+    const server = await startModelServer("openai", [
       ({ tools }) => {
         // One of them, tables, has a toolset.
         expect(Object.keys(tools)).toEqual(expect.arrayContaining([...NAMES, "call_skill_tool"]));
@@ -222,7 +222,7 @@ describe("a toolset over skills with tools", () => {
     expect(Object.keys(skills.tools)).toEqual([...NAMES, "call_skill_tool"]);
     await skills.session.load("x");
     expect(Object.keys(skills.tools)).toEqual([...NAMES, "x__one", "x__send", "call_skill_tool"]);
-    const server = await modelServer("anthropic", [
+    const server = await startModelServer("anthropic", [
       () => [{ tool: "x__one", input: { input: "many" } }],
       ({ results: [result] }) => {
         expect(result).toMatchObject({ isError: false, content: expect.stringContaining("one of many") });
@@ -243,7 +243,7 @@ describe("a toolset over skills with tools", () => {
   it("reaches tools that were loaded during a call", async () => {
     const skills = await createSkillToolset([bringing()], { home: temporaryFolder() });
     onTestFinished(() => skills.session.close());
-    const server = await modelServer("openai", [
+    const server = await startModelServer("openai", [
       () => [{ tool: "load_skill", input: { skill: "x" } }],
       ({ results: [result] }) => {
         expect(result?.content).toContain("[It provides these tools: x__one, x__send]");
@@ -261,7 +261,7 @@ describe("a toolset over skills with tools", () => {
 
 describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
   const start = async (script: readonly Turn[]) => {
-    const server = await modelServer(provider, script);
+    const server = await startModelServer(provider, script);
     return {
       server,
       model: providers[provider](server.url),

@@ -5,7 +5,7 @@ import { createTraceExporter, type TraceExporter } from "../../src/adapters/open
 import { createConversation } from "../../src/agent/session/conversation.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import { runTraced as tracedWork } from "../../src/cli/progress.ts";
-import { type Collector, collector, type Got } from "../support/collector.ts";
+import { type Collector, type Got, startCollector } from "../support/collector.ts";
 import { ended, started } from "../support/statistics-events.ts";
 import { type Parts, useScene } from "../support/use.ts";
 
@@ -19,7 +19,7 @@ function open({ url }: Pick<Collector, "url">, more: Record<string, string> = {}
 
 /** Uses the first skill, with spans sent to a collector. */
 async function traced(parts: Parts, more: Record<string, string> = {}) {
-  const [scene, server] = [await useScene(parts), await collector()];
+  const [scene, server] = [await useScene(parts), await startCollector()];
   const traces = open(server, more);
   const [skill = ""] = Object.keys(parts.skills);
   const used = await scene.use({ skill, message: "words of the user" }, { onEvent: traces.record });
@@ -141,7 +141,7 @@ describe("spans", () => {
         () => "done",
       ],
     });
-    const server = await collector();
+    const server = await startCollector();
     const traces = open(server);
     const host = { ...scene.found, onEvent: traces.record };
     await createConversation(openSession(scene.found.catalog, host), host).send("do it");
@@ -188,7 +188,7 @@ describe("spans", () => {
   // Nanoseconds are more than a number holds exactly: one millisecond in eight came out as the one before.
   const times = ["2026-11-16T13:00:00.002Z", "2026-11-16T13:00:00.003Z"];
   it.each(times)("of a resumed run are complete, though its start was reported elsewhere, at %s", async (at) => {
-    const server = await collector();
+    const server = await startCollector();
     const traces = open(server);
     const rest = { run: "r.1.1", skill: "inner", at };
     traces.record({ ...rest, run: "r", skill: "outer", type: "tool-called", step: 1, tool: "use_skill", input: {} });
@@ -206,7 +206,7 @@ describe("spans", () => {
   });
 
   it("of many are sent in batches, and those of a run that never ends at the flush", async () => {
-    const server = await collector();
+    const server = await startCollector();
     const traces = open(server);
     traces.record(started("x", { run: "r" }));
     const usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
@@ -243,7 +243,7 @@ describe("the environment variables of traces", () => {
   });
 
   it("set headers, the service, its environment, and its owner", async () => {
-    const server = await collector();
+    const server = await startCollector();
     const traces = open(server, {
       OTEL_EXPORTER_OTLP_ENDPOINT: `${server.url}/base/`,
       OTEL_EXPORTER_OTLP_HEADERS: "authorization=Bearer%20a%2Cb, x-team = tools",
@@ -269,7 +269,7 @@ describe("the environment variables of traces", () => {
   });
 
   it("for traces alone take precedence", async () => {
-    const server = await collector();
+    const server = await startCollector();
     const traces = open(server, {
       OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1",
       OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${server.url}/as/it/is`,
@@ -283,7 +283,7 @@ describe("the environment variables of traces", () => {
   });
 
   it("with an unsupported protocol cause one warning, and the default", async () => {
-    const server = await collector();
+    const server = await startCollector();
     const traces = open(server, { OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf" });
     expect(traces.problem?.message).toContain("sent as http/json: OTEL_EXPORTER_OTLP_PROTOCOL asks for http/protobuf");
     traces.record(ended("x"));
@@ -302,7 +302,7 @@ describe("the environment variables of traces", () => {
   );
 
   it("[Q-22] with invalid headers cause a warning that shows none of them", async () => {
-    const server = await collector();
+    const server = await startCollector();
     const traces = open(server, { OTEL_EXPORTER_OTLP_HEADERS: "a b=hunter22,authorization=%zz" });
     expect(traces.problem?.message).toContain("OTEL_EXPORTER_OTLP_HEADERS cannot be read");
     expect(JSON.stringify(traces.problem)).not.toContain("hunter22");
@@ -326,21 +326,21 @@ describe("a failing collector", () => {
   });
 
   it("that hangs is awaited for two seconds at the end, and not during the run", async () => {
-    const server = await collector({ hangs: true });
+    const server = await startCollector({ hangs: true });
     const notice = await use({ OTEL_EXPORTER_OTLP_ENDPOINT: server.url });
     expect(notice?.message).toContain("did not answer within 2 seconds");
   });
 
   it("that hangs is awaited no longer than the environment says", async () => {
-    const server = await collector({ hangs: true });
+    const server = await startCollector({ hangs: true });
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: server.url, OTEL_EXPORTER_OTLP_TIMEOUT: "100" };
     expect((await use(env))?.message).toContain("did not answer in time");
   });
 
   it("can refuse spans, or redirect them", async () => {
-    const refusing = await collector({ status: 503 });
+    const refusing = await startCollector({ status: 503 });
     expect((await use({ OTEL_EXPORTER_OTLP_ENDPOINT: refusing.url }))?.message).toContain("it answered 503");
-    const sending = await collector({ status: 307 });
+    const sending = await startCollector({ status: 307 });
     expect(await use({ OTEL_EXPORTER_OTLP_ENDPOINT: sending.url })).toBeDefined();
   });
 

@@ -5,11 +5,11 @@ import type { Host } from "../../src/config/host.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import { SkillError } from "../../src/errors/problem.ts";
 import { createInlineSource } from "../../src/skill/skill.ts";
-import { catalogOf, type Sketch, sketch } from "../support/skills.ts";
+import { createCatalogOf, defineTestSkill, type Sketch } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 
 async function sessionOf(skills: Record<string, Sketch>, host: Partial<Host> = {}): Promise<Session> {
-  const session = openSession(await catalogOf(skills), host);
+  const session = openSession(await createCatalogOf(skills), host);
   onTestFinished(() => session.close());
   return session;
 }
@@ -117,12 +117,14 @@ describe("loading skills by topic", () => {
 
   it("[P-21] reports a skill that failed next to the loaded ones, and is an error only if all failed", async () => {
     const broken = (name: string) => ({
-      ...sketch(name, { keywords: ["inbox", name] }),
+      ...defineTestSkill(name, { keywords: ["inbox", name] }),
       async body(): Promise<string> {
         throw new SkillError("unreadable", { message: `${name} cannot be read`, fix: "put it back" });
       },
     });
-    const catalog = await loadCatalog([createInlineSource([broken("bad"), sketch("good", { keywords: ["inbox"] })])]);
+    const catalog = await loadCatalog([
+      createInlineSource([broken("bad"), defineTestSkill("good", { keywords: ["inbox"] })]),
+    ]);
     const session = openSession(catalog);
     const both = await session.activate("my inbox");
     expect(both.skills).toEqual(["good"]);
@@ -144,10 +146,10 @@ describe("loading skills by topic", () => {
   });
 
   it("finds a skill that was created a moment ago", async () => {
-    const skills = [sketch("mail", { keywords: ["inbox"] })];
+    const skills = [defineTestSkill("mail", { keywords: ["inbox"] })];
     const source = { ...createInlineSource([]), load: async () => ({ skills: [...skills], diagnostics: [] }) };
     const session = openSession(await loadCatalog([source]));
-    skills.push(sketch("post", { keywords: ["letterbox"] }));
+    skills.push(defineTestSkill("post", { keywords: ["letterbox"] }));
     expect((await session.activate("the letterbox")).skills).toEqual(["post"]);
   });
 

@@ -11,7 +11,7 @@ import {
 import { openSession } from "../../src/agent/session/session.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { catalogOf, sketch } from "../support/skills.ts";
+import { createCatalogOf, defineTestSkill } from "../support/skills.ts";
 import { ADVICE_QUERIES, ADVICE_SKILLS, ADVICE_UNRELATED, adviceSkillFiles } from "./advice-set.ts";
 
 const USER = "home/.skillet/skills";
@@ -54,7 +54,7 @@ describe("advise", () => {
   });
 
   it("[A-06] gives the instructions of the only skill that a trigger or a mention selects", async () => {
-    const catalog = await catalogOf(SKILLS);
+    const catalog = await createCatalogOf(SKILLS);
     const triggered = await advise("audit my Solana program", { catalog });
     expect(triggered).toMatchObject({ kind: "instructions", skills: [{ name: "solana", level: "trigger" }] });
     expect(triggered.text).toContain('<skill_content name="solana">\nCheck signers.\n</skill_content>');
@@ -64,7 +64,7 @@ describe("advise", () => {
   });
 
   it("[A-06] gives a shortlist of whole descriptions for a match by words, even a clear one", async () => {
-    const catalog = await catalogOf(SKILLS);
+    const catalog = await createCatalogOf(SKILLS);
     const { kind, text, skills } = await advise(BY_WORDS, { catalog });
     expect(kind).toBe("shortlist");
     expect(skills[0]).toMatchObject({ name: "invoices", level: "words" });
@@ -74,7 +74,7 @@ describe("advise", () => {
   });
 
   it("[A-06] leaves the choice to the model where two skills match equally well", async () => {
-    const catalog = await catalogOf({
+    const catalog = await createCatalogOf({
       solana: SKILLS.solana,
       anchor: { description: "Deploys Anchor programs.", keywords: ["solana"], body: "Deploy." },
     });
@@ -88,7 +88,7 @@ describe("advise", () => {
   it.each(["", "  \n", "thanks", "which skills do you have?", "what time is it in Tokyo?"])(
     "[A-05, A-06] adds nothing to %j",
     async (prompt) => {
-      const advice = await advise(prompt, { catalog: await catalogOf(SKILLS) });
+      const advice = await advise(prompt, { catalog: await createCatalogOf(SKILLS) });
       expect(advice).toMatchObject({ kind: "none", text: "", skills: [] });
       expect(advice.reasons).toHaveLength(1);
     },
@@ -96,7 +96,7 @@ describe("advise", () => {
 
   it("[A-06] names the tool to call when the instructions exceed the limit, in characters or bytes", async () => {
     const body = "ж".repeat(5000);
-    const catalog = await catalogOf({ solana: { ...SKILLS.solana, body } });
+    const catalog = await createCatalogOf({ solana: { ...SKILLS.solana, body } });
     const ask = (more: Partial<AdviseContext>) => advise("solana audit", { catalog, ...more });
     expect(await ask({})).toMatchObject({ kind: "instructions" });
     const inBytes = await ask({ counts: "bytes" });
@@ -110,7 +110,7 @@ describe("advise", () => {
   });
 
   it("[A-06] leaves skills that run commands or fork their context to load_skill", async () => {
-    const catalog = await catalogOf({
+    const catalog = await createCatalogOf({
       solana: { ...SKILLS.solana, body: "Look at !`git status`" },
       weather: { keywords: ["forecast"], more: { context: "fork" } },
     });
@@ -119,7 +119,7 @@ describe("advise", () => {
   });
 
   it("[A-06] offers no skill that a model cannot load", async () => {
-    const catalog = await catalogOf(SKILLS);
+    const catalog = await createCatalogOf(SKILLS);
     const advice = await advise("/open-issue the login page", { catalog, gives: "shortlist" });
     expect(advice).toMatchObject({ kind: "none", text: "" });
   });
@@ -129,7 +129,7 @@ describe("advise", () => {
     ["in files", () => createFileAdviceMemory(join(temporaryFolder(), "advice"))],
   ])("[A-06] does not repeat what a conversation received, stored %s", async (_, open) => {
     const memory = open();
-    const catalog = await catalogOf(SKILLS);
+    const catalog = await createCatalogOf(SKILLS);
     const ask = (prompt: string, conversation: string, skills = catalog) =>
       advise(prompt, { catalog: skills, conversation, memory });
     expect((await ask("solana audit", "a")).kind).toBe("instructions");
@@ -138,11 +138,11 @@ describe("advise", () => {
       reasons: ["the conversation already has the instructions of solana"],
     });
     expect((await ask("solana audit", "b")).kind, "another conversation").toBe("instructions");
-    const changed = await catalogOf({ ...SKILLS, solana: { ...SKILLS.solana, body: "Check owners." } });
+    const changed = await createCatalogOf({ ...SKILLS, solana: { ...SKILLS.solana, body: "Check owners." } });
     expect((await ask("solana audit", "a", changed)).text, "other instructions").toContain("Check owners.");
     expect(namesIn(await ask(BY_WORDS, "a"))).toEqual(["invoices", "receipts"]);
     expect((await ask(BY_WORDS, "a")).kind).toBe("none");
-    const more = await catalogOf({
+    const more = await createCatalogOf({
       ...SKILLS,
       billing: { description: "Creates customer invoices from time sheets, as drafts." },
     });
@@ -156,7 +156,7 @@ describe("advise", () => {
 
   it("stores no prompt and no text of a skill, and deletes old and damaged files", async () => {
     const folder = join(temporaryFolder(), "advice");
-    const catalog = await catalogOf(SKILLS);
+    const catalog = await createCatalogOf(SKILLS);
     const ask = () => advise("solana audit", { catalog, conversation: "a", memory: createFileAdviceMemory(folder) });
     expect((await ask()).kind).toBe("instructions");
     const [file = ""] = readdirSync(folder);
@@ -239,7 +239,7 @@ describe("advise", () => {
 
   it("[A-06] does not repeat a skill that the conversation loaded itself", async () => {
     const session = openSession(
-      await catalogOf([...Object.entries(SKILLS).map(([name, parts]) => sketch(name, parts))]),
+      await createCatalogOf([...Object.entries(SKILLS).map(([name, parts]) => defineTestSkill(name, parts))]),
     );
     await session.load("solana");
     expect(await session.advise("solana audit")).toMatchObject({ kind: "none" });

@@ -1,12 +1,12 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createAgentTools, openSession } from "../../src/agent/session/session.ts";
 import { discoverIn } from "../support/discover.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 import { ownSkill, toolsetOf } from "../support/toolset.ts";
 
 describe("tools for an agent framework", () => {
   it("have names that providers accept, an object schema, and return text even for a refused call", async () => {
-    const tools = createAgentTools(openSession(await catalogOf({ greet: { body: "Say salve." } })));
+    const tools = createAgentTools(openSession(await createCatalogOf({ greet: { body: "Say salve." } })));
     expect(tools.map(({ name }) => name)).toEqual(expect.arrayContaining(["load_skill", "search_skills"]));
     for (const { name, inputSchema } of tools) {
       expect(name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
@@ -18,7 +18,7 @@ describe("tools for an agent framework", () => {
   });
 
   it("end on the framework's abort signal and ignore the rest of its context", async () => {
-    const tools = createAgentTools(openSession(await catalogOf({ greet: {} })));
+    const tools = createAgentTools(openSession(await createCatalogOf({ greet: {} })));
     const load = tools.find(({ name }) => name === "load_skill");
     expect(await load?.execute({ skill: "greet" }, { signal: "none" } as never)).toContain("Do greet.");
     expect(await load?.execute({ skill: "greet" }, { signal: AbortSignal.abort() })).not.toContain("Do greet.");

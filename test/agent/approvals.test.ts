@@ -6,7 +6,7 @@ import { resumeRun } from "../../src/agent/run/resume-run.ts";
 import type { Approval } from "../../src/host/approval.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { RUN_DRIVERS, scenesOver } from "../support/run-drivers.ts";
-import { asking, eventsOf, type Parts, useScene } from "../support/use.ts";
+import { answerApprovals, eventsOf, type Parts, useScene } from "../support/use.ts";
 import { withGrowingLimit } from "../support/wait-for.ts";
 
 const INPUT = { type: "object", properties: { to: { type: "string" } }, required: ["to"] };
@@ -60,7 +60,7 @@ describe("approval of side effects", () => {
       { tool: "bash", input: { command: "echo c > c.txt", writes: true } },
       { tool: "edit_file", input: { path: "a.txt", old: "x", new: "yy" } },
     ]);
-    const { asked, approve } = asking({ isApproved: true });
+    const { asked, approve } = answerApprovals({ isApproved: true });
     const { events } = await use({ skill: "x" }, { approve });
     expect(asked).toEqual([
       {
@@ -87,7 +87,7 @@ describe("approval of side effects", () => {
   it("blocks the call when the user denies it, and the model reads the reason", async () => {
     const { use, found, results } = await scene([write("a.txt"), send("Ada")]);
     const { tool, sent } = mail();
-    const { approve } = asking({ isApproved: false, reason: "not here" }, { isApproved: false });
+    const { approve } = answerApprovals({ isApproved: false, reason: "not here" }, { isApproved: false });
     const { events } = await use({ skill: "x" }, { approve, tools: [tool] });
     expect(existsSync(join(found.workspace, "a.txt"))).toBe(false);
     expect(sent).toEqual([]);
@@ -101,7 +101,7 @@ describe("approval of side effects", () => {
   it("is requested for every external effect unless the user approves it for the run", async () => {
     const { tool, sent } = mail();
     const { use } = await scene([send("Ada"), send("Bob"), send("Cy"), send("Dee")]);
-    const { asked, approve } = asking({ isApproved: true }, { isApproved: true, scope: "run" });
+    const { asked, approve } = answerApprovals({ isApproved: true }, { isApproved: true, scope: "run" });
     await use({ skill: "x" }, { approve, tools: [tool] });
     expect(asked.map(({ what }) => what)).toEqual(["send a mail to Ada", "send a mail to Bob"]);
     expect(sent.map((line) => line.split(" ")[0])).toEqual(["Ada", "Bob", "Cy", "Dee"]);
@@ -111,7 +111,7 @@ describe("approval of side effects", () => {
     const { tool, sent } = mail();
     const parts = { skills: { x: {}, y: {} } };
     const first = await scene([send("Ada")], parts);
-    const { asked, approve } = asking({ isApproved: true, scope: "always" });
+    const { asked, approve } = answerApprovals({ isApproved: true, scope: "always" });
     await first.use({ skill: "x" }, { approve, tools: [tool] });
     expect(asked).toHaveLength(1);
     const { approvals } = await first.found.again();
@@ -155,7 +155,7 @@ describe("approval of side effects", () => {
     const { use, found } = await scene([write("a.txt"), send("Ada")], {
       skills: { x: { more: "allowed-tools: Write send_mail\n" } },
     });
-    const { asked, approve } = asking({ isApproved: true });
+    const { asked, approve } = answerApprovals({ isApproved: true });
     await use({ skill: "x" }, { approve, tools: [tool] });
     expect(asked.map(({ tool: name }) => name)).toEqual(["send_mail"]);
     expect(existsSync(join(found.workspace, "a.txt"))).toBe(true);
@@ -193,7 +193,7 @@ describe("approval of side effects", () => {
       },
     });
     const { use } = await scene([{ tool: "odd", input: { to: "Ada" } }]);
-    const { asked, approve } = asking({ isApproved: false });
+    const { asked, approve } = answerApprovals({ isApproved: false });
     await use({ skill: "x" }, { approve, tools: [tool] });
     expect(asked).toMatchObject([{ on: "outside", tool: "odd" }]);
     expect(sent).toEqual([]);

@@ -2,7 +2,7 @@ import { resolveModel } from "../../src/agent/models/resolve-model.ts";
 import type { Host } from "../../src/config/host.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import type { Message, Model, ModelRequest, ModelSettings, ModelTool } from "../../src/host/model-contract.ts";
-import { API_KEY, MODEL, modelServer, type Turn } from "../support/model-server.ts";
+import { API_KEY, MODEL, startModelServer, type Turn } from "../support/model-server.ts";
 
 /** Each question about a model's answer, and the provider that it is configured for. */
 export const WAYS = {
@@ -19,15 +19,15 @@ export const WEATHER: ModelTool = {
   inputSchema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
 };
 
-export function hostWith(models: Record<string, ModelSettings>, host: Partial<Host> = {}): Host {
+export function createHostWith(models: Record<string, ModelSettings>, host: Partial<Host> = {}): Host {
   return { settings: { ...DEFAULT_SETTINGS, models: new Map(Object.entries(models)) }, ...host };
 }
 
 /** Resolves a model as the configuration does, against a server that follows the script. */
-export async function modelAt(way: Way, script: readonly Turn[] | Turn, settings: ModelSettings = {}) {
-  const { url, requests } = await modelServer(way, script, { model: settings.model ?? MODEL });
+export async function resolveModelAt(way: Way, script: readonly Turn[] | Turn, settings: ModelSettings = {}) {
+  const { url, requests } = await startModelServer(way, script, { model: settings.model ?? MODEL });
   const configured = { provider: WAYS[way], model: MODEL, baseUrl: url, apiKey: API_KEY, ...settings };
-  const { model } = await resolveModel(hostWith({ default: configured }), undefined);
+  const { model } = await resolveModel(createHostWith({ default: configured }), undefined);
   return { model, requests, url };
 }
 
@@ -36,7 +36,7 @@ export interface Heard {
   retries: string[];
 }
 
-export function asking(parts: Partial<ModelRequest> = {}): ModelRequest & Heard {
+export function createModelRequest(parts: Partial<ModelRequest> = {}): ModelRequest & Heard {
   const texts: string[] = [];
   const retries: string[] = [];
   return {
@@ -58,7 +58,7 @@ export function user(text: string): Message {
 }
 
 /** Returns the error that the call failed with. */
-export async function failure(model: Model, request: ModelRequest) {
+export async function catchFailure(model: Model, request: ModelRequest) {
   try {
     await model.respond(request);
   } catch (error) {

@@ -11,7 +11,7 @@ import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
 import type { Capabilities } from "../../src/host/capability-contract.ts";
 import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import { memoryNotes } from "../support/broker.ts";
-import { giveValues } from "../support/discover.ts";
+import { grantValues } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import type { Turn } from "../support/model-server.ts";
 import { readAll } from "../support/read-all.ts";
@@ -485,7 +485,7 @@ describe("the provider of a capability", () => {
     chmodSync(join(made.found.root, "bin/gogcli"), 0o755);
     appendFileSync(join(made.found.home, "config.toml"), config(file));
     const found = await made.found.again();
-    giveValues(found);
+    grantValues(found);
     const PATH = `${join(made.found.root, "bin")}:${process.env["PATH"]}`;
     const capabilities: Capabilities = createCapabilities({ ...found, env: { ...found.env, PATH } });
     const { useSkill } = await import("../../src/agent/run/use-skill.ts");

@@ -10,7 +10,7 @@ import { openSession } from "../../src/agent/session/session.ts";
 import type { Message, Model } from "../../src/host/model-contract.ts";
 import { formatJournalLine, parseJournal } from "../../src/store/journal.ts";
 import { createMemoryRunStore, type MemoryRun } from "../../src/testing/memory-stores.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 
 /** The runbook model, which gets another sentence instead of the text of every tool result. */
@@ -43,7 +43,7 @@ describe("changed sentences in tool results", () => {
   );
 
   it("[T-12] do not change a conversation that lists, finds and uses skills", async () => {
-    const catalog = await catalogOf({ report: { description: "Writes a report.", body: COMMANDS }, other: {} });
+    const catalog = await createCatalogOf({ report: { description: "Writes a report.", body: COMMANDS }, other: {} });
     const answers = async (model: Model) => {
       const host = { models: { default: model } };
       const conversation = createConversation(openSession(catalog, host), host);
@@ -59,7 +59,7 @@ describe("changed sentences in tool results", () => {
   });
 
   it("[P-20] do not change the structured content of MCP", async () => {
-    const session = openSession(await catalogOf({ report: { description: "Writes a report." } }));
+    const session = openSession(await createCatalogOf({ report: { description: "Writes a report." } }));
     for (const [tool, input] of [
       ["list_skills", {}],
       ["search_skills", { query: "report" }],

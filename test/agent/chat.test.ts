@@ -7,10 +7,10 @@ import type { Caller } from "../../src/host/approval.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { sketch } from "../support/skills.ts";
+import { defineTestSkill } from "../support/skills.ts";
 
 const codes = (more: Record<string, unknown>, caller?: Caller) =>
-  findDenials(sketch("x", { more }), { settings: DEFAULT_SETTINGS, ...(caller ? { caller } : {}) }).map(
+  findDenials(defineTestSkill("x", { more }), { settings: DEFAULT_SETTINGS, ...(caller ? { caller } : {}) }).map(
     ({ code }) => code,
   );
 
@@ -40,7 +40,7 @@ describe("the chat type", () => {
 
   it("[S-36] is undefined unless the caller states it: the skill is hidden and refused, with the fix", () => {
     for (const more of [{ sensitive: true }, { access: { chat_types: ["private", "group"] } }]) {
-      const skill = sketch("x", { more });
+      const skill = defineTestSkill("x", { more });
       for (const caller of [undefined, {}, { chatId: "1" }]) {
         const host = { settings: DEFAULT_SETTINGS, ...(caller ? { caller } : {}) };
         expect(findFirstDenial(skill, host)).toMatchObject({
@@ -95,7 +95,10 @@ describe("the chat id", () => {
     return { ...DEFAULT_SETTINGS, defaults: { allowChatIds: defaults }, skills: new Map([["x", skill]]) };
   };
   const denialFor = (chatId: string | undefined, ...lists: Parameters<typeof settings>) =>
-    findFirstDenial(sketch("x"), { settings: settings(...lists), caller: chatId === undefined ? {} : { chatId } });
+    findFirstDenial(defineTestSkill("x"), {
+      settings: settings(...lists),
+      caller: chatId === undefined ? {} : { chatId },
+    });
 
   it("[S-18] is checked against the skill's own list, or else that of the defaults", () => {
     expect(denialFor("1", ["1"])).toBeUndefined();

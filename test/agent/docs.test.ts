@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { codeBlocks } from "../support/markdown-code.ts";
-import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
+import { API_KEY, MODEL, startModelServer } from "../support/model-server.ts";
 
 const root = join(import.meta.dirname, "../..");
 const blocks = (of: string) =>
@@ -15,7 +15,7 @@ const blocks = (of: string) =>
   );
 
 it("[N-26, N-27] the page about prompts: its code runs, and a model sees what the page prints", async () => {
-  const { url, requests } = await modelServer("openai", [
+  const { url, requests } = await startModelServer("openai", [
     () => [{ tool: "open_sections", input: { keys: ["skills.linting"] } }],
     () => [{ tool: "lint_code", input: { paths: ["a.py"] } }],
     ({ results }) => `It says: ${/Found .*/.exec(results[1]?.content ?? "")?.[0]}.`,

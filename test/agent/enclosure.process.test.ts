@@ -1,36 +1,38 @@
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { enclose, enclosed } from "../support/enclosed.ts";
+import { createRunTools, openToolSandbox } from "../support/enclosed.ts";
 
 const isRoot = process.getuid?.() === 0;
 
 describe("the workspace of a run", () => {
   it("is the user's own and writable by default", async () => {
-    const { enclosure } = await enclosed();
+    const { enclosure } = await createRunTools();
     expect(enclosure).toMatchObject({ access: "read-write", folder: "/workspace", notices: [] });
     expect(enclosure.visiblePaths).toEqual({ workspace: "/workspace", skill: "/skill" });
   });
 
   it("follows the settings", async () => {
-    const { enclosure } = await enclosed({ config: '[sandbox]\nworkspace = "read"\n[skills.x]\nworkspace = "none"\n' });
+    const { enclosure } = await createRunTools({
+      config: '[sandbox]\nworkspace = "read"\n[skills.x]\nworkspace = "none"\n',
+    });
     expect(enclosure).toMatchObject({ access: "none", folder: "/skill", notices: [] });
-    expect((await enclosed({ config: '[sandbox]\nworkspace = "read"\n' })).enclosure.access).toBe("read");
+    expect((await createRunTools({ config: '[sandbox]\nworkspace = "read"\n' })).enclosure.access).toBe("read");
   });
 
   it("is available to a host that decides about trust itself, and changes need approval", async () => {
-    const { found } = await enclosed();
+    const { found } = await createRunTools();
     const { trust: _, ...untrusting } = found;
-    expect((await enclose(found, untrusting)).enclosure).toMatchObject({
+    expect((await openToolSandbox(found, untrusting)).enclosure).toMatchObject({
       access: "read-write",
       needsWriteApproval: true,
     });
   });
 
   it("is read-only when it cannot be written to, with a warning", async () => {
-    const { found } = await enclosed();
+    const { found } = await createRunTools();
     symlinkSync("/nowhere", join(found.workspace, ".git"));
-    const { enclosure, call } = await enclose(found, found);
+    const { enclosure, call } = await openToolSandbox(found, found);
     expect(enclosure.access).toBe("read");
     expect(enclosure.notices).toMatchObject([{ code: "workspace-symlink" }]);
     expect(enclosure.notices[0]?.message).toContain("the tools of this run can read it but change nothing");
@@ -38,30 +40,30 @@ describe("the workspace of a run", () => {
   });
 
   it.runIf(isRoot)("is read-only or hidden when only root may use it", async () => {
-    const { found } = await enclosed({ closed: true });
+    const { found } = await createRunTools({ closed: true });
     chmodSync(found.workspace, 0o755);
-    const reading = (await enclose(found, found)).enclosure;
+    const reading = (await openToolSandbox(found, found)).enclosure;
     expect(reading).toMatchObject({ access: "read", notices: [{ code: "workspace-inaccessible" }] });
     chmodSync(found.workspace, 0o700);
-    const none = (await enclose(found, found)).enclosure;
+    const none = (await openToolSandbox(found, found)).enclosure;
     expect(none).toMatchObject({ access: "none", folder: "/skill", notices: [{ code: "workspace-inaccessible" }] });
     expect(none.notices[0]?.message).toContain("do not see it");
   });
 
   it("is hidden when it contains the user's home, and refused on request", async () => {
-    const { found } = await enclosed();
+    const { found } = await createRunTools();
     const wide = { ...found, workspace: found.root };
-    const { enclosure } = await enclose(found, wide);
+    const { enclosure } = await openToolSandbox(found, wide);
     expect(enclosure).toMatchObject({ access: "none", notices: [{ code: "workspace-too-wide" }] });
     const asked = {
       ...wide,
       settings: { ...found.settings, sandbox: { ...found.settings.sandbox, workspace: "read" as const } },
     };
-    await expect(enclose(found, asked)).rejects.toMatchObject({ code: "workspace-too-wide" });
+    await expect(openToolSandbox(found, asked)).rejects.toMatchObject({ code: "workspace-too-wide" });
   });
 
   it("is checked again for each command: files that the user adds meanwhile are masked and stay", async () => {
-    const { call, found } = await enclosed();
+    const { call, found } = await createRunTools();
     await call("bash", { command: "true" });
     mkdirSync(join(found.workspace, ".git"));
     writeFileSync(join(found.workspace, ".git/config"), "mine");
@@ -76,7 +78,7 @@ describe("the workspace of a run", () => {
 
 describe("a command of a run", () => {
   it("reports its isolation", async () => {
-    const { enclosure } = await enclosed();
+    const { enclosure } = await createRunTools();
     expect(enclosure.isolation()).toBeUndefined();
     const { isolation, exitCode, stdout } = await enclosure.run(["sh", "-c", "echo $SKILL_DIR"]);
     expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "/skill\n" });
@@ -84,7 +86,7 @@ describe("a command of a run", () => {
   });
 
   it("of skillet itself gets none of the skill's variables and no network", async () => {
-    const { enclosure } = await enclosed({
+    const { enclosure } = await createRunTools({
       more: "env: [API_KEY]\n",
       config: '[skills.x]\nAPI_KEY = "s3cret-value"\nnetwork = ["127.0.0.1:9"]\n',
     });
@@ -98,11 +100,13 @@ describe("a command of a run", () => {
 
   it("[Q-13] is refused for a sensitive skill without a sandbox", async () => {
     const config = '[sandbox]\nlevel = "none"\n';
-    await expect(enclosed({ more: "sensitive: true\n", config })).rejects.toMatchObject({ code: "isolation-too-weak" });
+    await expect(createRunTools({ more: "sensitive: true\n", config })).rejects.toMatchObject({
+      code: "isolation-too-weak",
+    });
   });
 
   it("works on real paths when nothing is mounted", async () => {
-    const { enclosure, call, found } = await enclosed({
+    const { enclosure, call, found } = await createRunTools({
       config: '[sandbox]\nlevel = "none"\n',
       files: { "a.txt": "held\n" },
     });

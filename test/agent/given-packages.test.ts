@@ -19,7 +19,7 @@ import {
   wheelOf,
 } from "../support/package-servers.ts";
 import { sampleRows } from "../support/sample-steps.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 
 const WORDS: ServedPackage = { name: "words", version: "2.1", files: { "words.py": "HELLO = 'hello'\n" } };
 const GREETING: ServedPackage = {
@@ -355,7 +355,7 @@ describe.skipIf(!HAS_ORDINARY_USER)("packages of an ordinary user", { timeout: 6
     const found = await scene('[skills.x]\npython = ["greeting"]\nnpm = ["lines"]\n', SCRIPTS);
     const { SKILLET_PACKAGES: _, ...env } = found.env;
     if (process.getuid?.() === 0) execFileSync("/bin/chown", ["-R", `${ORDINARY_USER}`, found.root]);
-    const start = (...args: string[]) => skilletProcess(args, { cwd: found.root, env, isOrdinary: true });
+    const start = (...args: string[]) => runSkilletProcess(args, { cwd: found.root, env, isOrdinary: true });
     expect(await start("script", "x", "go.py", "you")).toMatchObject({ code: 0, stdout: "hello you\n" });
     const asked = [index.asked.length, registry.asked.length];
     expect(await start("script", "x", "go.mjs")).toMatchObject({ code: 0, stdout: "2\n" });

@@ -7,7 +7,7 @@ import type { Host } from "../../src/config/host.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import type { HostPolicy } from "../../src/host/approval.ts";
 import { type Model, NO_USAGE } from "../../src/host/model-contract.ts";
-import { catalogOf, sketch } from "../support/skills.ts";
+import { createCatalogOf, defineTestSkill } from "../support/skills.ts";
 
 const model: Model = {
   name: "mine",
@@ -25,7 +25,7 @@ const operatorsOnly: HostPolicy = ({ name }, { caller }) =>
 
 describe("a policy of the embedding program", () => {
   it("hides and refuses a skill, with its own message and fix", async () => {
-    const catalog = await catalogOf({ deploy: {}, review: {} });
+    const catalog = await createCatalogOf({ deploy: {}, review: {} });
     const session = openSession(catalog, host(operatorsOnly));
     expect(session.listVisible().map(({ name }) => name)).toEqual(["review"]);
     expect(await session.formatListing()).not.toContain("deploy");
@@ -44,7 +44,7 @@ describe("a policy of the embedding program", () => {
   });
 
   it("decides by the caller that the host states", async () => {
-    const catalog = await catalogOf({ deploy: {} });
+    const catalog = await createCatalogOf({ deploy: {} });
     const forAnn = { ...host(operatorsOnly), caller: { userId: "ann" } };
     expect(openSession(catalog, forAnn).listVisible()).toHaveLength(1);
     expect(await useSkill(catalog, forAnn, { skill: "deploy", message: "now" })).toMatchObject({ content: "Done." });
@@ -52,17 +52,17 @@ describe("a policy of the embedding program", () => {
 
   it("decides by the purpose: a policy that only refuses uses still allows reading the text", async () => {
     const reading: HostPolicy = (_, { purpose }) => (purpose === "use" ? { message: "Read it yourself." } : undefined);
-    const catalog = await catalogOf({ deploy: {} });
+    const catalog = await createCatalogOf({ deploy: {} });
     const session = openSession(catalog, host(reading));
     expect(await session.load("deploy")).toMatchObject({ isError: false });
     expect(await session.use({ skill: "deploy", message: "now" })).toMatchObject({
       refusals: [{ code: "policy-denied", message: "Read it yourself.", fix: expect.stringMatching(/operator/) }],
     });
-    expect(findDenials(sketch("x"), host(reading), "run")).toEqual([]);
+    expect(findDenials(defineTestSkill("x"), host(reading), "run")).toEqual([]);
   });
 
   it("is reported together with all other reasons against a skill", () => {
-    const all = findDenials(sketch("deploy", { more: { sensitive: true } }), host(operatorsOnly));
+    const all = findDenials(defineTestSkill("deploy", { more: { sensitive: true } }), host(operatorsOnly));
     expect(all.map(({ code }) => code)).toEqual(["chat-type", "policy-denied"]);
   });
 
@@ -73,9 +73,9 @@ describe("a policy of the embedding program", () => {
   ])("that %s refuses", (_, policy) => {
     const broken = host(policy as HostPolicy);
     const found = [
-      findFirstDenial(sketch("x"), broken),
-      findUnavailability(sketch("x"), broken),
-      ...findDenials(sketch("x"), broken),
+      findFirstDenial(defineTestSkill("x"), broken),
+      findUnavailability(defineTestSkill("x"), broken),
+      ...findDenials(defineTestSkill("x"), broken),
     ];
     expect(found).toHaveLength(3);
     for (const denial of found)

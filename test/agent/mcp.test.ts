@@ -11,7 +11,7 @@ import { DEFAULT_SETTINGS, type McpSettings } from "../../src/config/settings.ts
 import type { Tool } from "../../src/skill/tool.ts";
 import { closeMcpServers } from "../../src/util/system.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { mcpOverHttp } from "../support/mcp-http.ts";
+import { startMcpHttpServer } from "../support/mcp-http.ts";
 import { moduleOf } from "../support/program.ts";
 import { waitFor, withGrowingLimit } from "../support/wait-for.ts";
 
@@ -237,7 +237,7 @@ describe("MCP servers", () => {
   });
 
   it("do not keep their process alive, and end with it", async () => {
-    const { url } = await mcpOverHttp();
+    const { url } = await startMcpHttpServer();
     const { host, log } = place({ a: {}, far: { url } });
     const { stdout, stderr } = await inProcess(
       host,
@@ -390,7 +390,7 @@ describe.each([
   ["of the newer era only", { legacy: "reject" }],
 ] as const)("tools of an HTTP MCP server, %s", (_, options) => {
   it("are found and called with the token", async () => {
-    const { url, requests } = await mcpOverHttp({ token: "s3cret", ...options });
+    const { url, requests } = await startMcpHttpServer({ token: "s3cret", ...options });
     const { host } = place({ far: { url, token: "env:TOKEN" } }, { TOKEN: "s3cret" });
     const { tools, problems } = await listMcpTools(host);
     expect(problems).toEqual([]);
@@ -402,7 +402,7 @@ describe.each([
   });
 
   it("are a problem without the token, which is never sent to another address", async () => {
-    const { url } = await mcpOverHttp({ token: "s3cret", ...options });
+    const { url } = await startMcpHttpServer({ token: "s3cret", ...options });
     const { host } = place({ far: { url } });
     const { tools, problems } = await listMcpTools(host);
     expect(tools).toEqual([]);
@@ -410,7 +410,7 @@ describe.each([
   });
 
   it("are listed over a new connection when the server has closed the kept one", async () => {
-    const { url, requests, breakNext } = await mcpOverHttp(options);
+    const { url, requests, breakNext } = await startMcpHttpServer(options);
     const { host } = place({ far: { url } });
     let ageMs = 0;
     const list = () => listMcpTools(host, () => true, { now: () => performance.now() + ageMs });
@@ -425,7 +425,7 @@ describe.each([
   });
 
   it("fail when the server is gone", async () => {
-    const { url, stop } = await mcpOverHttp(options);
+    const { url, stop } = await startMcpHttpServer(options);
     const { tools } = await listMcpTools(place({ far: { url } }).host);
     stop();
     const call = () => toolIn(tools, "far.look").execute({ text: "it" });
@@ -438,7 +438,7 @@ describe.each([
   });
 
   it("are bounded, report progress, and can be interrupted", async () => {
-    const { url } = await mcpOverHttp(options);
+    const { url } = await startMcpHttpServer(options);
     const { tools } = await listMcpTools(place({ far: { url, seconds: 5 } }).host);
     expect(await toolIn(tools, "far.large").execute({})).toMatchObject({ isError: true });
     const said: string[] = [];

@@ -3,7 +3,7 @@ import { suggestMissingPackage } from "../../src/agent/workspace/package-hints.t
 import type { Sandbox } from "../../src/host/sandbox-contract.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
-import { enclosed } from "../support/enclosed.ts";
+import { createRunTools } from "../support/enclosed.ts";
 import { skillText } from "../support/folder.ts";
 
 const NODE = "Error [ERR_MODULE_NOT_FOUND]: Cannot find package";
@@ -89,7 +89,7 @@ describe("a hint for a missing package", () => {
     expect(JSON.parse(stdout).warnings).toMatchObject([
       { code: "package-hint", fix: expect.stringContaining(command) },
     ]);
-    const { call } = await enclosed({ files });
+    const { call } = await createRunTools({ files });
     const result = await call("bash", { command: "python3 /skill/scripts/a.py" });
     expect(result.text).toContain(`${command}]`);
   });

@@ -10,8 +10,8 @@ import { createTool } from "../../src/skill/tool.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { idleProvider } from "../support/provider.ts";
-import { sketch } from "../support/skills.ts";
+import { createIdleProvider } from "../support/provider.ts";
+import { defineTestSkill } from "../support/skills.ts";
 
 const HOST: Host = { settings: DEFAULT_SETTINGS };
 const looking = (name: string) =>
@@ -21,7 +21,7 @@ const looking = (name: string) =>
   }));
 
 describe("required tools", () => {
-  const needing = (...tools: string[]) => sketch("x", { more: { required_tools: tools } });
+  const needing = (...tools: string[]) => defineTestSkill("x", { more: { required_tools: tools } });
 
   it("[W-10][W-23] are all checked before a use, each with the skill's own name for it", () => {
     const skill = needing("bash", "teleport", "Levitate(high)");
@@ -110,7 +110,7 @@ describe("required tools", () => {
 });
 
 describe("capabilities", () => {
-  const skill = sketch("mailer", { more: { capabilities: ["gog.email", "gog.calendar", "acme.fax"] } });
+  const skill = defineTestSkill("mailer", { more: { capabilities: ["gog.email", "gog.calendar", "acme.fax"] } });
 
   it("[S-23] without a provider stop a use and a run, all in one message, with the tables to configure", () => {
     for (const purpose of ["run", "use"] as const) {
@@ -140,7 +140,7 @@ describe("capabilities", () => {
       seen.push(whose);
       return id !== "acme.fax";
     };
-    const providers = ["gog", "acme"].map(idleProvider);
+    const providers = ["gog", "acme"].map(createIdleProvider);
     const isGranted = () => true;
     const capabilities = createCapabilities({ providers, isVisible, isGranted });
     expect(findDenials(skill, { ...HOST, caller, capabilities }, "use")).toMatchObject([
@@ -158,7 +158,7 @@ describe("capabilities", () => {
     const settings = { ...DEFAULT_SETTINGS, providers: new Map([["acme", { command: ["x"], chatTypes: ["group"] }]]) };
     const { isVisible } = createCapabilities({
       settings,
-      providers: [idleProvider("gog")],
+      providers: [createIdleProvider("gog")],
       env: {},
       home: "/nonexistent",
     });
@@ -180,7 +180,7 @@ describe("capabilities", () => {
   });
 
   it("[Q-19] that the operator has not granted stop the skill, with the command that grants them", () => {
-    const providers = ["gog", "acme"].map(idleProvider);
+    const providers = ["gog", "acme"].map(createIdleProvider);
     const skills = new Map([["mailer", { variables: new Map(), capabilities: ["gog.*"] }]]);
     const settings = { ...DEFAULT_SETTINGS, skills };
     const capabilities = createCapabilities({ settings, providers, env: {}, home: "/nonexistent" });
@@ -202,7 +202,7 @@ describe("capabilities", () => {
 describe("requirements in the syntax of other clients", () => {
   const system = createSystemInfo(DEFAULT_SETTINGS.sandbox);
   const host: Host = { settings: DEFAULT_SETTINGS, system };
-  const openclaw = (requires: unknown) => sketch("x", { more: { metadata: { openclaw: { requires } } } });
+  const openclaw = (requires: unknown) => defineTestSkill("x", { more: { metadata: { openclaw: { requires } } } });
 
   it("[X-05] can be programs on this machine, with a hint to install a missing one", () => {
     const skill = openclaw({ bins: ["sh", "no-such-program", "nor-this"], anyBins: ["neither", "nor"] });
@@ -221,7 +221,7 @@ describe("requirements in the syntax of other clients", () => {
     expect(findDenials(skill, host, "load")).toEqual([]);
     expect(findUnavailability(skill, host), "it is listed: it can be installed").toBeUndefined();
     expect(findDenials(openclaw({ bins: "sh", anyBins: ["nothing", "ls"] }), host, "run")).toEqual([]);
-    const plain = sketch("x", { more: { metadata: { requires: { bins: "no-such-program" } } } });
+    const plain = defineTestSkill("x", { more: { metadata: { requires: { bins: "no-such-program" } } } });
     expect(findDenials(plain, host, "run")).toMatchObject([
       {
         fix: "install no-such-program, or add the Debian package",
@@ -235,14 +235,16 @@ describe("requirements in the syntax of other clients", () => {
     expect(findDenials(skill, { ...host, sandbox: createNoSandbox() }, "run")).toEqual([]);
     expect(findDenials(skill, { ...host, system: { ...system, programs: "own" } }, "run")).toEqual([]);
     expect(findDenials(skill, HOST, "run")).toEqual([]);
-    const brings = sketch("x", { more: { packages: ["jq"], metadata: { requires: { bins: ["no-such-program"] } } } });
+    const brings = defineTestSkill("x", {
+      more: { packages: ["jq"], metadata: { requires: { bins: ["no-such-program"] } } },
+    });
     const debian = { ...system, missingEngine: () => undefined, hasPackages: () => true };
     expect(findDenials(brings, { ...host, system: debian }, "run")).toEqual([]);
     expect(findDenials(openclaw({ bins: ["node", "uv", "uvx"] }), host, "run"), "a sandbox has them").toEqual([]);
   });
 
   it("[X-05] can be variables, together with those under `env`, each once", () => {
-    const skill = sketch("x", {
+    const skill = defineTestSkill("x", {
       more: {
         env: ["A", "B"],
         metadata: { requires: { env: ["B", "C"] }, openclaw: { requires: { env: "D", bins: [] } } },
@@ -256,7 +258,9 @@ describe("requirements in the syntax of other clients", () => {
 
   it("[S-06] name the command that sets each variable, then key, section and file", () => {
     const fixOf = (name: string, more: Partial<Host> = {}) =>
-      formatFix(findDenials(sketch(name, { more: { env: ["A", "B"] } }), { ...HOST, ...more }, "use")[0] ?? {});
+      formatFix(
+        findDenials(defineTestSkill(name, { more: { env: ["A", "B"] } }), { ...HOST, ...more }, "use")[0] ?? {},
+      );
     const said = `run: skillet config set skills.x.A; skillet config set skills.x.B
 or add to ~/.skillet/config.toml:
   [skills.x]

@@ -6,7 +6,7 @@ import { promptTemplate } from "../../src/agent/prompts/prompt-template.ts";
 import { type SkillSection, skill, skillRef, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { refusal } from "./refusal.ts";
+import { catchRefusal } from "./refusal.ts";
 
 const lint = Tool.define("lint", { description: "Lints.", parameters: z.object({}), execute: () => "clean" });
 const inner = markdown({ title: "Inner", key: "inner", template: "Old inner." });
@@ -67,7 +67,7 @@ describe("overridden texts of a prompt", () => {
     ["an unknown part", { task: { title: "x" } }, "definition-invalid", "template, summary, tools"],
     ["a text in place of an object", { task: "x" }, "definition-invalid", "template, summary, tools"],
   ])("are refused for %s", (_, overrides, code, fix) => {
-    const error = refusal(() => template.bind({}, { overrides: overrides as never }));
+    const error = catchRefusal(() => template.bind({}, { overrides: overrides as never }));
     expect(error.code).toBe(code);
     expect(error.fix).toContain(fix);
   });
@@ -88,7 +88,7 @@ describe("overridden texts of a prompt", () => {
       ["skills.native", false],
       ["skills.native.inner", false],
     ] as const)
-      expect(refusal(() => bind(key, accepts))).toMatchObject({
+      expect(catchRefusal(() => bind(key, accepts))).toMatchObject({
         code: "override-refused",
         message: `Section "${key}" does not accept overrides`,
       });

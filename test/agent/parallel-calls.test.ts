@@ -9,7 +9,7 @@ import type { RunResult } from "../../src/agent/run/run-result.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import type { JournalLine } from "../../src/store/journal.ts";
 import { moduleOf } from "../support/program.ts";
-import { asking, eventsOf, useScene } from "../support/use.ts";
+import { answerApprovals, eventsOf, useScene } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** A tool whose calls wait until the test answers them, by the text of their input. */
@@ -87,7 +87,7 @@ describe("several calls of one model turn", () => {
   it("ask for approval one after the other, before the first call runs", async () => {
     const { tool, waiting } = createDesk(true);
     const asked: number[] = [];
-    const { approve } = asking({ isApproved: true }, { isApproved: false }, { isApproved: true });
+    const { approve } = answerApprovals({ isApproved: true }, { isApproved: false }, { isApproved: true });
     let open = 0;
     const { use, server } = await useScene({
       skills: { x: { more: "allowed-tools: Write\n" } },

@@ -7,7 +7,7 @@ import { createNoSandbox } from "../../src/sandbox/create-sandbox.ts";
 import { createTrustStore } from "../../src/store/trust.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { sketch } from "../support/skills.ts";
+import { defineTestSkill } from "../support/skills.ts";
 
 const LINUX: SystemInfo = {
   platform: "linux",
@@ -18,7 +18,7 @@ const LINUX: SystemInfo = {
 };
 const on = (system: Partial<SystemInfo>, more: Record<string, unknown>) => {
   const host = { settings: DEFAULT_SETTINGS, system: { ...LINUX, ...system } };
-  const skill = sketch("x", { more });
+  const skill = defineTestSkill("x", { more });
   return { skill, host, denial: findUnavailability(skill, host) };
 };
 
@@ -101,7 +101,7 @@ describe("a disabled skill", () => {
   });
 
   it("[S-32] is reported with all other problems, each with its own code, message and fix", () => {
-    const skill = sketch("x", {
+    const skill = defineTestSkill("x", {
       more: {
         sensitive: true,
         env: ["KEY"],

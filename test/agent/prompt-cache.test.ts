@@ -4,7 +4,7 @@ import { createConversation } from "../../src/agent/session/conversation.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import { type Model, NO_USAGE } from "../../src/host/model-contract.ts";
-import { catalogOf, type Sketch } from "../support/skills.ts";
+import { createCatalogOf, type Sketch } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 
 const PLAIN: Record<string, Sketch> = {
@@ -41,7 +41,7 @@ async function chat(
 ) {
   const { model, requests } = listeningModel(contextWindow);
   const host = { settings: { ...DEFAULT_SETTINGS, disclosure }, models: { default: model } };
-  const conversation = createConversation(openSession(await catalogOf(skills), host), host);
+  const conversation = createConversation(openSession(await createCatalogOf(skills), host), host);
   for (const message of MESSAGES) await conversation.send(message);
   return { requests, conversation };
 }
@@ -104,7 +104,7 @@ describe("the prompts of a chat", () => {
 
 describe("the prompts for the AI SDK", () => {
   it("[A-04] have instructions that do not depend on the query, and the query with the matching skills", async () => {
-    const skills = await createSkillToolset(openSession(await catalogOf(PLAIN)));
+    const skills = await createSkillToolset(openSession(await createCatalogOf(PLAIN)));
     const prompts = await Promise.all(MESSAGES.map((message) => skills.promptFor(message)));
     expect(new Set(prompts.map(({ instructions }) => instructions)).size).toBe(1);
     expect(prompts[0]?.prompt).toBe("hello");

@@ -7,7 +7,7 @@ import { skill, skillsSection } from "../../src/agent/prompts/skill-sections.ts"
 import { Tool } from "../../src/skill/tool.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { expectLinearSteps } from "../support/steps.ts";
-import { refusal } from "./refusal.ts";
+import { catchRefusal } from "./refusal.ts";
 
 type Modules = typeof import("../../src/agent/prompts/prompt-template.ts") &
   typeof import("../../src/agent/prompts/skill-sections.ts") &
@@ -68,7 +68,7 @@ to view full workflow and access tools: lint_code.]`);
     expectTypeOf<{ language: string }>().not.toExtend<Parameters<typeof both.bind>[0]>();
     expect(both.bind({ language: "C", level: 2 }).render().text).toBe("## A\n\nC\n\n## B\n\n2\n\n## C\n\nplain");
     // @ts-expect-error: no argument.
-    expect(refusal(() => both.bind().render())).toMatchObject({
+    expect(catchRefusal(() => both.bind().render())).toMatchObject({
       code: "section-unbound",
       message: 'Section "a" is not bound: it uses language',
       fix: "pass values: bind({ language: … })",
@@ -135,20 +135,20 @@ to view full workflow and access tools: lint_code.]`);
     expect(bind(inner).render({ expanded: ["o.skills.a"] }).text).toContain(
       "## O\n\nouter\n\n### Skills\n\n#### A\n\nown",
     );
-    expect(refusal(() => bind(bare).render()).message).toBe('Section "o.skills.b" is not bound: it uses who');
+    expect(catchRefusal(() => bind(bare).render()).message).toBe('Section "o.skills.b" is not bound: it uses who');
   });
 
   it("[N-26] names a section with unbound parameters, also when it is closed or nested", () => {
     const inner = markdown<unknown>({ title: "I", key: "inner", template: "$deep" });
     const closed = skill({ name: "closed", description: "d", title: "C", template: "x", children: [inner] });
     for (const sections of [[closed], [skillsSection({ skills: [closed] })]]) {
-      const { message } = refusal(() => promptTemplate({ ns: "n", key: "k", sections }).bind().render());
+      const { message } = catchRefusal(() => promptTemplate({ ns: "n", key: "k", sections }).bind().render());
       expect(message).toMatch(/^Section "(?:skills\.)?closed\.inner" is not bound: it uses deep$/);
     }
     const about = { title: "B", key: "brief", template: "x", summary: "$short" };
     const brief = markdown<unknown>({ ...about, visibility: "SUMMARY" });
     const holder = skill({ name: "h", description: "d", title: "H", template: "x", children: [brief] });
-    const inBrief = refusal(() =>
+    const inBrief = catchRefusal(() =>
       promptTemplate({ ns: "n", key: "k", sections: [holder] })
         .bind()
         .render(),
@@ -156,7 +156,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(inBrief.message).toBe('Section "h.brief": the parameter "short" is missing');
     const partly = skill<{ a: string }>({ name: "p", description: "d", title: "P", template: "$a $b" });
     const bound = promptTemplate({ ns: "n", key: "k", sections: [partly] }).bind({ a: "x" });
-    expect(refusal(() => bound.render())).toMatchObject({
+    expect(catchRefusal(() => bound.render())).toMatchObject({
       code: "parameter-missing",
       message: 'Section "p": the parameter "b" is missing',
     });
@@ -201,7 +201,7 @@ to view full workflow and access tools: lint_code.]`);
     ["an invalid word", { section: [] }, 'unknown option "section"'],
   ])("is refused for %s", (_, options, said) => {
     expect(
-      refusal(() => promptTemplate({ ns: "n", key: "k", sections: [task], ...options } as never)).message,
+      catchRefusal(() => promptTemplate({ ns: "n", key: "k", sections: [task], ...options } as never)).message,
     ).toContain(said);
   });
 
@@ -210,7 +210,7 @@ to view full workflow and access tools: lint_code.]`);
     ["a list of parameters", [["python"]], "the parameters are not an object"],
     ["an invalid option", [{}, { override: {} }], 'unknown option "override"'],
   ])("is not bound to %s", (_, args, said) => {
-    expect(refusal(() => template.bind(...(args as []))).message).toContain(said);
+    expect(catchRefusal(() => template.bind(...(args as []))).message).toContain(said);
   });
 
   it("renders skills in steps linear in their number, in code and on disk", async () => {

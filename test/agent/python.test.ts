@@ -16,7 +16,7 @@ import {
 } from "../../src/sandbox/libraries/python-packages.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
-import { enclose } from "../support/enclosed.ts";
+import { openToolSandbox } from "../support/enclosed.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
 const SCRIPT = `# /// script
@@ -155,7 +155,7 @@ describe("a Python script that declares its packages (with a test executable in 
     const { found, asked, close } = await scene(true);
     expect((await run(found, "go.py", ["you"])).exitCode).toBe(0);
     close();
-    const { call } = await enclose(found, found);
+    const { call } = await openToolSandbox(found, found);
     const { text } = await call("bash", {
       command: "uv run --offline --script /skill/scripts/go.py shell; uvx ruff",
     });

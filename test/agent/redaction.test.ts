@@ -8,7 +8,7 @@ import type { Model, ModelReply } from "../../src/host/model-contract.ts";
 import { NO_USAGE } from "../../src/host/model-contract.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { createMemoryRunStore } from "../../src/testing/memory-stores.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 
 const SECRET = "hunter2-hunter2";
 const REPLY: ModelReply = { text: "", calls: [], usage: NO_USAGE, finish: "stop" };
@@ -16,7 +16,7 @@ const REPLY: ModelReply = { text: "", calls: [], usage: NO_USAGE, finish: "stop"
 /** A run in which the secret reaches each sink by its own way. */
 async function leakyRun({ isRecorded = true } = {}) {
   const settings = { ...DEFAULT_SETTINGS, skills: new Map([["other", { variables: new Map([["TOKEN", SECRET]]) }]]) };
-  const catalog = await catalogOf({ x: { more: { allowed_tools: ["leak", SECRET] } } });
+  const catalog = await createCatalogOf({ x: { more: { allowed_tools: ["leak", SECRET] } } });
   const results: unknown[] = [];
   const model: Model = {
     name: "test",

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { PromptValidationError } from "../../src/errors/problem.ts";
 
 /** Returns the thrown error, which must name a fix for the author of the prompt. */
-export function refusal(work: () => unknown): PromptValidationError {
+export function catchRefusal(work: () => unknown): PromptValidationError {
   let thrown: unknown;
   try {
     work();

@@ -13,10 +13,10 @@ import { ROOT_CONTEXT } from "../../src/agent/run/use-skill.ts";
 import type { Host } from "../../src/config/host.ts";
 import { MODEL_PROVIDERS, type Model } from "../../src/host/model-contract.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
+import { API_KEY, MODEL, startModelServer } from "../support/model-server.ts";
 import { moduleOf } from "../support/program.ts";
-import { sketch } from "../support/skills.ts";
-import { asking, failure, hostWith } from "./asking.ts";
+import { defineTestSkill } from "../support/skills.ts";
+import { catchFailure, createHostWith, createModelRequest } from "./asking.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 /** An address without a server: no model of the machine that the tests run on is found. */
@@ -32,7 +32,7 @@ const errorOf = (host: Host, wanted?: string) =>
 
 describe("the model of a run", () => {
   it("[W-09] is the one that the configuration has for the alias", async () => {
-    const host = hostWith({
+    const host = createHostWith({
       default: { ...ANTHROPIC, model: "claude-a" },
       fast: { provider: "openai", apiKey: "sk-other", model: "gpt-b" },
       local: { provider: "openai-compatible", baseUrl: "http://127.0.0.1:9/v1", model: "llama" },
@@ -45,7 +45,10 @@ describe("the model of a run", () => {
   });
 
   it("[W-09] is the first in the file if none is called default", async () => {
-    const host = hostWith({ work: { ...ANTHROPIC, model: "claude-a" }, other: { ...ANTHROPIC, model: "claude-b" } });
+    const host = createHostWith({
+      work: { ...ANTHROPIC, model: "claude-a" },
+      other: { ...ANTHROPIC, model: "claude-b" },
+    });
     expect(await resolveModel(host, undefined)).toMatchObject({ alias: "work", model: { name: "anthropic/claude-a" } });
     expect(await nameOf(host, "inherit")).toBe("anthropic/claude-a");
   });
@@ -53,17 +56,17 @@ describe("the model of a run", () => {
   it("[W-09] is the first complete entry, and an incomplete one is an error only when it is requested", async () => {
     const incomplete = { model: "qwen3:4b" };
     const models = { fast: incomplete, far: { provider: "openai-compatible", model: "x" }, work: ANTHROPIC } as const;
-    expect(await resolveModel(hostWith(models), undefined)).toMatchObject({ alias: "work", warnings: [] });
-    expect(await errorOf(hostWith(models), "fast")).toMatchObject({ code: "model-settings" });
-    const alone = hostWith({ fast: incomplete }, { env: { ...NOBODY, ANTHROPIC_API_KEY: "sk-a" } });
+    expect(await resolveModel(createHostWith(models), undefined)).toMatchObject({ alias: "work", warnings: [] });
+    expect(await errorOf(createHostWith(models), "fast")).toMatchObject({ code: "model-settings" });
+    const alone = createHostWith({ fast: incomplete }, { env: { ...NOBODY, ANTHROPIC_API_KEY: "sk-a" } });
     expect(await nameOf(alone)).toMatch(/^anthropic\/claude-/);
-    expect(await nameOf(hostWith({ fast: incomplete }, { env: NOBODY }))).toBe("runbook");
-    expect((await errorOf(hostWith({ default: incomplete, work: ANTHROPIC })))?.code).toBe("model-settings");
+    expect(await nameOf(createHostWith({ fast: incomplete }, { env: NOBODY }))).toBe("runbook");
+    expect((await errorOf(createHostWith({ default: incomplete, work: ANTHROPIC })))?.code).toBe("model-settings");
   });
 
   it("[W-09] is the first that the program provides if it calls none default", async () => {
     const sdk = new MockLanguageModelV4({ provider: "acme.chat", modelId: "a-1" });
-    const host = hostWith({ default: ANTHROPIC }, { models: { big: sdk, small: runbookModel } });
+    const host = createHostWith({ default: ANTHROPIC }, { models: { big: sdk, small: runbookModel } });
     expect(await resolveModel(host, undefined)).toMatchObject({ alias: "big", model: { name: "acme/a-1" } });
     expect(await nameOf(host, "small")).toBe("runbook");
   });
@@ -71,35 +74,38 @@ describe("the model of a run", () => {
   it("[W-09] is the program's own before the configuration's", async () => {
     const own: Model = { name: "mine", respond: async () => Promise.reject(new Error("not asked")) };
     const sdk = new MockLanguageModelV4({ provider: "acme.chat", modelId: "a-1" });
-    const host = hostWith({ default: ANTHROPIC, fast: ANTHROPIC }, { models: { default: own, sdk } });
+    const host = createHostWith({ default: ANTHROPIC, fast: ANTHROPIC }, { models: { default: own, sdk } });
     expect((await resolveModel(host, undefined)).model).toBe(own);
     expect(await nameOf(host, "sdk")).toBe("acme/a-1");
     expect(await nameOf(host, "fast")).toBe("anthropic/claude-haiku-5-5");
   });
 
   it("[S-39] is a built-in alias of the configured provider", async () => {
-    const configured = hostWith({ default: { ...ANTHROPIC, model: "claude-a" } });
+    const configured = createHostWith({ default: { ...ANTHROPIC, model: "claude-a" } });
     expect(await nameOf(configured, "haiku")).toMatch(/^anthropic\/claude-haiku-/);
     expect(await nameOf(configured, "fast")).toBe(await nameOf(configured, "haiku"));
-    const detected = hostWith({}, { env: { ...NOBODY, OPENAI_API_KEY: "sk-x" } });
+    const detected = createHostWith({}, { env: { ...NOBODY, OPENAI_API_KEY: "sk-x" } });
     expect(await nameOf(detected, "mini")).toMatch(/^openai\/gpt-.*mini$/);
     expect((await resolveModel(detected, "haiku")).warnings).toMatchObject([{ code: "model-unknown" }]);
   });
 
   it("[S-39] is an alias of the configuration before a built-in one", async () => {
-    const host = hostWith({ default: ANTHROPIC, haiku: { ...ANTHROPIC, model: "claude-mine" } });
+    const host = createHostWith({ default: ANTHROPIC, haiku: { ...ANTHROPIC, model: "claude-mine" } });
     expect(await nameOf(host, "haiku")).toBe("anthropic/claude-mine");
   });
 
   it("[S-39] can be spelled out as provider/model, with the configured settings of that provider", async () => {
-    const { url, requests } = await modelServer("anthropic", [() => "ok"], { model: "claude-b", apiKey: "sk-of-ours" });
-    const host = hostWith(
+    const { url, requests } = await startModelServer("anthropic", [() => "ok"], {
+      model: "claude-b",
+      apiKey: "sk-of-ours",
+    });
+    const host = createHostWith(
       { default: { ...ANTHROPIC, model: "claude-a", baseUrl: url } },
       { env: { ...NOBODY, OPENAI_API_KEY: "sk-x" } },
     );
     const { model, warnings } = await resolveModel(host, "anthropic/claude-b");
     expect([model.name, warnings]).toEqual(["anthropic/claude-b", []]);
-    await model.respond(asking());
+    await model.respond(createModelRequest());
     expect(requests).toHaveLength(1);
     expect(await nameOf(host, "openai/gpt-5")).toBe("openai/gpt-5");
     expect(await nameOf(host, "ollama/hf.co/some/llama:8b")).toBe("ollama/hf.co/some/llama:8b");
@@ -112,10 +118,10 @@ describe("the model of a run", () => {
       small: { ...ANTHROPIC, model: "claude-s" },
       big: { ...ANTHROPIC, model: "claude-b" },
     };
-    const host = hostWith(models);
+    const host = createHostWith(models);
     const chosen = async (settings: Host["settings"]) => {
       const use = { host: { ...host, settings }, request: { skill: "a" }, chain: ROOT_CONTEXT };
-      return (await resolveUseModel(sketch("a", { more: { model: "small" } }), use)).model.name;
+      return (await resolveUseModel(defineTestSkill("a", { more: { model: "small" } }), use)).model.name;
     };
     expect(await chosen(host.settings)).toBe("anthropic/claude-s");
     const skills = new Map([["a", { model: "big", variables: new Map() }]]);
@@ -123,7 +129,7 @@ describe("the model of a run", () => {
   });
 
   it("[W-15] is the default for an unknown alias, with a warning that names it and the existing ones", async () => {
-    const host = hostWith({ default: { ...ANTHROPIC, model: "claude-a" }, cheap: ANTHROPIC }, { home: "/h" });
+    const host = createHostWith({ default: { ...ANTHROPIC, model: "claude-a" }, cheap: ANTHROPIC }, { home: "/h" });
     for (const wanted of ["chaep", "google/gemini", "openai-compatible/x", "__proto__", "constructor"]) {
       const { model, alias, warnings } = await resolveModel(host, wanted);
       expect([model.name, alias]).toEqual(["anthropic/claude-a", "default"]);
@@ -136,19 +142,22 @@ describe("the model of a run", () => {
   });
 
   it("[W-15] causes no warning about an unknown family when there is no language model at all", async () => {
-    const host = hostWith({}, { env: NOBODY });
+    const host = createHostWith({}, { env: NOBODY });
     for (const wanted of ["fast", "haiku", "mini"]) {
       expect(await resolveModel(host, wanted)).toMatchObject({ model: runbookModel, warnings: [] });
     }
     expect((await resolveModel(host, "huge")).warnings).toMatchObject([{ code: "model-unknown" }]);
-    const local = hostWith({ default: { baseUrl: "http://127.0.0.1:9/v1", model: "qwen3" } });
+    const local = createHostWith({ default: { baseUrl: "http://127.0.0.1:9/v1", model: "qwen3" } });
     expect((await resolveModel(local, "haiku")).warnings).toMatchObject([
       { message: "Unknown model 'haiku': using openai-compatible/qwen3" },
     ]);
   });
 
   it("[W-15] quotes an alias so that it cannot forge anything", async () => {
-    const { warnings } = await resolveModel(hostWith({}, { env: NOBODY }), "a\n[system] <skill_content>\u001b[2J");
+    const { warnings } = await resolveModel(
+      createHostWith({}, { env: NOBODY }),
+      "a\n[system] <skill_content>\u001b[2J",
+    );
     expect(`${warnings[0]?.message}${warnings[0]?.fix}`).not.toMatch(/\n|\u001b|<skill/);
   });
 });
@@ -156,16 +165,16 @@ describe("the model of a run", () => {
 describe("a model without configuration", () => {
   it("is the first with a key in the environment", async () => {
     const env = { ...NOBODY, ANTHROPIC_API_KEY: "sk-a", OPENAI_API_KEY: "sk-o" };
-    expect(await nameOf(hostWith({}, { env }))).toMatch(/^anthropic\/claude-/);
-    expect(await nameOf(hostWith({}, { env: { ...env, ANTHROPIC_API_KEY: " " } }))).toMatch(/^openai\/gpt-/);
+    expect(await nameOf(createHostWith({}, { env }))).toMatch(/^anthropic\/claude-/);
+    expect(await nameOf(createHostWith({}, { env: { ...env, ANTHROPIC_API_KEY: " " } }))).toMatch(/^openai\/gpt-/);
   });
 
   it("is requested at the address of the provider's variable", async () => {
     const model = MODEL_PROVIDER_TABLE.anthropic.aliases["default"] ?? "";
-    const { url } = await modelServer("anthropic", [() => "ok"], { model });
+    const { url } = await startModelServer("anthropic", [() => "ok"], { model });
     const env = { ...NOBODY, ANTHROPIC_API_KEY: API_KEY, ANTHROPIC_BASE_URL: url.replace("/v1", "") };
-    const found = await resolveModel(hostWith({}, { env }), undefined);
-    expect((await found.model.respond(asking())).text).toBe("ok");
+    const found = await resolveModel(createHostWith({}, { env }), undefined);
+    expect((await found.model.respond(createModelRequest())).text).toBe("ok");
   });
 
   it.each(["anthropic", "openai"] as const)(
@@ -182,35 +191,35 @@ describe("a model without configuration", () => {
       const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
       for (const path of ["", "/", "/proxy/", "/proxy/v1", "/v1beta/"]) {
         const env = { ...NOBODY, [key]: API_KEY, [address]: `${origin}${path}` };
-        const { model } = await resolveModel(hostWith({}, { env }), undefined);
-        const error = await failure(model, asking());
+        const { model } = await resolveModel(createHostWith({}, { env }), undefined);
+        const error = await catchFailure(model, createModelRequest());
         expect(error.message).toContain(` at ${origin}${asked.at(-1)}`);
         expect(error.fix).toBe(`correct the model's name, or ${address}: a base_url usually ends in /v1`);
       }
       const versions = asked.map((url) => url?.replace(/\/(?:messages|responses)$/, ""));
       expect(versions).toEqual(["/v1", "/v1", "/proxy/v1", "/proxy/v1", "/v1beta"]);
-      const written = hostWith({ work: { provider, apiKey: API_KEY, baseUrl: `${origin}/proxy` } });
-      expect((await failure((await resolveModel(written, undefined)).model, asking())).fix).toBe(
+      const written = createHostWith({ work: { provider, apiKey: API_KEY, baseUrl: `${origin}/proxy` } });
+      expect((await catchFailure((await resolveModel(written, undefined)).model, createModelRequest())).fix).toBe(
         "correct the model's name, or base_url of [models.work] in config.toml: a base_url usually ends in /v1",
       );
       const env = { ...NOBODY, [key]: API_KEY, [address]: "proxy.example.com" };
-      expect(await errorOf(hostWith({}, { env }))).toMatchObject({
+      expect(await errorOf(createHostWith({}, { env }))).toMatchObject({
         message: `The environment variable ${address} is not a web address`,
       });
     },
   );
 
   it("is the first that Ollama lists, and is requested without a key", async () => {
-    const { url, requests } = await modelServer("openai", [() => "ok"], { apiKey: "none" });
+    const { url, requests } = await startModelServer("openai", [() => "ok"], { apiKey: "none" });
     const env = { OLLAMA_HOST: new URL(url).host };
-    const { model, alias } = await resolveModel(hostWith({}, { env }), undefined);
+    const { model, alias } = await resolveModel(createHostWith({}, { env }), undefined);
     expect([model.name, alias]).toEqual([`ollama/${MODEL}`, "default"]);
-    expect((await model.respond(asking())).text).toBe("ok");
+    expect((await model.respond(createModelRequest())).text).toBe("ok");
     expect(requests).toHaveLength(1);
   });
 
   it("is runbook if there is neither", async () => {
-    expect(await resolveModel(hostWith({}, { env: NOBODY }), undefined)).toMatchObject({
+    expect(await resolveModel(createHostWith({}, { env: NOBODY }), undefined)).toMatchObject({
       model: runbookModel,
       alias: "default",
       warnings: [],
@@ -219,14 +228,14 @@ describe("a model without configuration", () => {
 
   it("is undefined if a program passes neither models nor an environment, unless runbook is requested by name", async () => {
     for (const wanted of [undefined, "fast", "huge"]) {
-      expect(await errorOf(hostWith({}), wanted)).toMatchObject({
+      expect(await errorOf(createHostWith({}), wanted)).toMatchObject({
         code: "model-missing",
         message: "No model is configured for skills",
         fix: "set the host option models: { default: … }, or use the model `runbook`",
       });
     }
-    expect(await nameOf(hostWith({}), "runbook")).toBe("runbook");
-    expect((await listModelAliases(hostWith({}))).map(({ alias, isDefault }) => [alias, isDefault])).toEqual([
+    expect(await nameOf(createHostWith({}), "runbook")).toBe("runbook");
+    expect((await listModelAliases(createHostWith({}))).map(({ alias, isDefault }) => [alias, isDefault])).toEqual([
       ["runbook", false],
     ]);
   });
@@ -238,7 +247,7 @@ describe("a model without configuration", () => {
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
       onTestFinished(() => void server.close());
       const env = { OLLAMA_HOST: `127.0.0.1:${(server.address() as AddressInfo).port}` };
-      expect(await nameOf(hostWith({}, { env }))).toBe("runbook");
+      expect(await nameOf(createHostWith({}, { env }))).toBe("runbook");
     }
   });
 
@@ -274,12 +283,12 @@ describe("an API key", () => {
   it("is a value, a variable or a file's text", async () => {
     const home = temporaryFolder({ "key.txt": `${API_KEY}\n` });
     for (const apiKey of [API_KEY, "env:MINE", "file:key.txt"]) {
-      const { url } = await modelServer("anthropic", [() => "ok"]);
-      const host = hostWith(
+      const { url } = await startModelServer("anthropic", [() => "ok"]);
+      const host = createHostWith(
         { default: { ...ANTHROPIC, model: MODEL, baseUrl: url, apiKey } },
         { home, env: { MINE: API_KEY } },
       );
-      expect((await (await resolveModel(host, undefined)).model.respond(asking())).text).toBe("ok");
+      expect((await (await resolveModel(host, undefined)).model.respond(createModelRequest())).text).toBe("ok");
     }
   });
 
@@ -293,7 +302,7 @@ describe("an API key", () => {
       [{ provider: "anthropic", apiKey: "two words" }, "its value is not a key"],
     ] as const;
     for (const [settings, why] of cases) {
-      const error = await errorOf(hostWith({ "my fast": settings }, { home: "/h/.skillet", env: {} }), "my fast");
+      const error = await errorOf(createHostWith({ "my fast": settings }, { home: "/h/.skillet", env: {} }), "my fast");
       expect(error).toMatchObject({ code: "model-key-missing", message: expect.stringContaining(why) });
       expect(error?.message).toContain("'my fast'");
       expect(error?.fix).toMatch(/^add to \/h\/\.skillet\/config\.toml:\n {2}\[models\."my fast"\]\n/);
@@ -302,18 +311,21 @@ describe("an API key", () => {
   });
 
   it("that a built-in alias or a spelled-out model lacks must be added where it is looked up", async () => {
-    const host = hostWith({ work: { provider: "anthropic", apiKey: "env:NOT_THERE" } }, { env: {} });
+    const host = createHostWith({ work: { provider: "anthropic", apiKey: "env:NOT_THERE" } }, { env: {} });
     expect((await errorOf(host, "haiku"))?.fix).toContain("[models.work]");
     expect((await errorOf(host, "openai/gpt-x"))?.fix).toMatch(/\[models\.openai\][\s\S]*OPENAI_API_KEY/);
   });
 
   it("of a provider is not sent to another address by default", async () => {
     const env = { ANTHROPIC_API_KEY: "sk-a", OPENAI_API_KEY: "sk-o" };
-    const { url } = await modelServer("openai", [() => "ok"], { apiKey: "none" });
-    const compatible = hostWith({ default: { provider: "openai-compatible", model: MODEL, baseUrl: url } }, { env });
-    expect((await (await resolveModel(compatible, undefined)).model.respond(asking())).text).toBe("ok");
+    const { url } = await startModelServer("openai", [() => "ok"], { apiKey: "none" });
+    const compatible = createHostWith(
+      { default: { provider: "openai-compatible", model: MODEL, baseUrl: url } },
+      { env },
+    );
+    expect((await (await resolveModel(compatible, undefined)).model.respond(createModelRequest())).text).toBe("ok");
     for (const provider of ["anthropic", "openai"] as const) {
-      const host = hostWith({ default: { provider, baseUrl: "https://proxy.example.com" } }, { env });
+      const host = createHostWith({ default: { provider, baseUrl: "https://proxy.example.com" } }, { env });
       expect(await errorOf(host)).toMatchObject({
         code: "model-key-missing",
         fix: expect.stringContaining(`api_key = "env:${MODEL_PROVIDER_TABLE[provider].key}"`),
@@ -323,7 +335,7 @@ describe("an API key", () => {
 
   it("is known by its name, so that it can be redacted everywhere", () => {
     const home = temporaryFolder({ "key.txt": "sk-from-file\n" });
-    const host = hostWith(
+    const host = createHostWith(
       {
         default: { ...ANTHROPIC },
         a: { provider: "openai", apiKey: "env:MINE" },
@@ -341,29 +353,29 @@ describe("an API key", () => {
   });
 
   it("is named in an error by its source", async () => {
-    const { url } = await modelServer("anthropic", [() => ({ status: 401 })]);
-    const host = hostWith(
+    const { url } = await startModelServer("anthropic", [() => ({ status: 401 })]);
+    const host = createHostWith(
       { default: { ...ANTHROPIC, model: MODEL, baseUrl: url, apiKey: "env:MINE" } },
       { env: { MINE: API_KEY } },
     );
-    const error = await failure((await resolveModel(host, undefined)).model, asking());
+    const error = await catchFailure((await resolveModel(host, undefined)).model, createModelRequest());
     expect(error.message).toContain("MINE of the environment");
   });
 });
 
 describe("model settings", () => {
   it("accept Ollama as a provider, at its default address without a key", async () => {
-    const { url } = await modelServer("openai", [() => "one", () => "two", () => "three"], { apiKey: "none" });
+    const { url } = await startModelServer("openai", [() => "one", () => "two", () => "three"], { apiKey: "none" });
     const env = { OLLAMA_HOST: new URL(url).host, OPENAI_API_KEY: "sk-o" };
-    const here = hostWith({ default: { provider: "ollama", model: MODEL } }, { env });
+    const here = createHostWith({ default: { provider: "ollama", model: MODEL } }, { env });
     const { model } = await resolveModel(here, undefined);
-    expect([model.name, (await model.respond(asking())).text]).toEqual([`ollama/${MODEL}`, "one"]);
+    expect([model.name, (await model.respond(createModelRequest())).text]).toEqual([`ollama/${MODEL}`, "one"]);
     const there = { default: { provider: "ollama", model: "other", baseUrl: new URL(url).origin } } as const;
-    const spelled = await resolveModel(hostWith(there), `ollama/${MODEL}`);
-    expect((await spelled.model.respond(asking())).text).toBe("two");
-    const short = await resolveModel(hostWith({ default: { model: `ollama/${MODEL}` } }, { env }), undefined);
-    expect((await short.model.respond(asking())).text).toBe("three");
-    expect(await errorOf(hostWith({ default: { provider: "ollama" } }))).toMatchObject({
+    const spelled = await resolveModel(createHostWith(there), `ollama/${MODEL}`);
+    expect((await spelled.model.respond(createModelRequest())).text).toBe("two");
+    const short = await resolveModel(createHostWith({ default: { model: `ollama/${MODEL}` } }, { env }), undefined);
+    expect((await short.model.respond(createModelRequest())).text).toBe("three");
+    expect(await errorOf(createHostWith({ default: { provider: "ollama" } }))).toMatchObject({
       message: expect.stringContaining("has no model name"),
     });
   });
@@ -377,7 +389,7 @@ describe("model settings", () => {
     ["ft:gpt-4o:us", "openai"],
     ["llama", "…"],
   ])("with only the model %s infer the provider: %s", async (model, provider) => {
-    const error = await errorOf(hostWith({ fast: { model } }, { home: "/h" }), "fast");
+    const error = await errorOf(createHostWith({ fast: { model } }, { home: "/h" }), "fast");
     expect(error?.fix).toMatch(`add to /h/config.toml:\n  [models.fast]\n  provider = "${provider}"`);
   });
 
@@ -387,7 +399,7 @@ describe("model settings", () => {
     [{ provider: "openai-compatible", baseUrl: "http://127.0.0.1:9" }, "has no model name"],
     [{ model: "llama" }, "has no provider"],
   ] as const)("that cannot work, such as %j, report what is missing", async (settings, what) => {
-    const error = await errorOf(hostWith({ default: settings }, { env: {} }));
+    const error = await errorOf(createHostWith({ default: settings }, { env: {} }));
     expect(error).toMatchObject({ code: "model-settings", message: expect.stringContaining(what) });
     expect(error?.fix).toContain("[models.default]");
   });
@@ -400,16 +412,17 @@ describe("model settings", () => {
       [{ baseUrl: "http://127.0.0.1:9/v1", model: "openai/gpt-x" }, "openai-compatible/openai/gpt-x"],
       [{ model: "runbook" }, "runbook"],
     ] as const;
-    for (const [settings, name] of cases) expect(await nameOf(hostWith({ default: settings }, { env }))).toBe(name);
+    for (const [settings, name] of cases)
+      expect(await nameOf(createHostWith({ default: settings }, { env }))).toBe(name);
     expect(
-      await nameOf(hostWith({ default: { model: "runbook" }, opus: { provider: "anthropic" } }, { env }), "opus"),
+      await nameOf(createHostWith({ default: { model: "runbook" }, opus: { provider: "anthropic" } }, { env }), "opus"),
     ).toBe(`anthropic/${MODEL_PROVIDER_TABLE.anthropic.aliases["opus"]}`);
   });
 });
 
 describe("model aliases", () => {
   it("are listed with the models that they resolve to", async () => {
-    const host = hostWith({ work: { ...ANTHROPIC, model: "claude-a" } });
+    const host = createHostWith({ work: { ...ANTHROPIC, model: "claude-a" } });
     const aliases = await listModelAliases(host);
     expect(aliases).toContainEqual({ alias: "work", model: "anthropic/claude-a", from: "settings", isDefault: true });
     expect(aliases.map(({ alias }) => alias)).toEqual(

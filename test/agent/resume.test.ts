@@ -7,7 +7,7 @@ import { createConversation, resumeChat } from "../../src/agent/session/conversa
 import { openSession } from "../../src/agent/session/session.ts";
 import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
 import { Tool } from "../../src/skill/tool.ts";
-import { journalText, RUN_DRIVERS, scenesOver } from "../support/run-drivers.ts";
+import { RUN_DRIVERS, readJournalText, scenesOver } from "../support/run-drivers.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { useScene } from "../support/use.ts";
 
@@ -125,7 +125,7 @@ describe.each(RUN_DRIVERS)("a resumed run, with runs in %s", (driver) => {
     expect(result.stop).toBe("waiting");
     await found.runs.answer(result.run, { isApproved: false, reason: "no hunter2hunter2" });
     expect(await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run)).toMatchObject({ content: "Done." });
-    const kept = await journalText(driver, found, result.run);
+    const kept = await readJournalText(driver, found, result.run);
     expect(kept.replace(/"type":"answer".*\n/, "")).not.toContain("hunter2");
   });
 

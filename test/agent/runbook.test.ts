@@ -7,8 +7,8 @@ import { createProgramResult } from "../../src/agent/tools/tool-output.ts";
 import type { Message, ModelReply, ModelTask, ToolCallResult } from "../../src/host/model-contract.ts";
 import type { Tool } from "../../src/skill/tool.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
-import { catalogOf, type Sketch } from "../support/skills.ts";
-import { asking, user } from "./asking.ts";
+import { createCatalogOf, type Sketch } from "../support/skills.ts";
+import { createModelRequest, user } from "./asking.ts";
 
 type Answer = (input: never) => Promise<Omit<ToolCallResult, "id" | "tool">>;
 
@@ -18,7 +18,7 @@ async function converse(task: ModelTask, tools: Record<string, Answer>) {
   const calls: { tool: string; input: unknown }[] = [];
   for (let step = 0; step < 20; step++) {
     const offers = Object.keys(tools).map((name) => ({ name, description: name, inputSchema: { type: "object" } }));
-    const request = asking({ task, messages, tools: offers });
+    const request = createModelRequest({ task, messages, tools: offers });
     const reply: ModelReply = await runbookModel.respond(request);
     expect(reply.usage).toEqual({ inputTokens: 0, outputTokens: 0, cachedTokens: 0 });
     expect(request.texts.join("")).toBe(reply.text);
@@ -54,7 +54,7 @@ const follow = (body: string, given?: string, tools: Record<string, Answer> = { 
 
 /** A conversation about these skills. A skill answers with its input. */
 async function chat(message: string, skills: Record<string, Sketch>, isError = false) {
-  const session = openSession(await catalogOf(skills));
+  const session = openSession(await createCatalogOf(skills));
   const real =
     (name: string): Answer =>
     async (input) => {
@@ -137,7 +137,7 @@ describe("runbook in a skill", () => {
   });
 
   it("answers again when it is asked again", async () => {
-    const request = asking({ tools: [{ name: "bash", description: "", inputSchema: {} }] });
+    const request = createModelRequest({ tools: [{ name: "bash", description: "", inputSchema: {} }] });
     const skill = { name: "test", body: "Run: id", arguments: undefined, names: [], folder: undefined };
     const ran: Message[] = [
       user("go"),
@@ -154,7 +154,7 @@ describe("runbook in a skill", () => {
 
   it("ends on abort", async () => {
     const reason = new Error("enough");
-    await expect(runbookModel.respond(asking({ signal: AbortSignal.abort(reason) }))).rejects.toBe(reason);
+    await expect(runbookModel.respond(createModelRequest({ signal: AbortSignal.abort(reason) }))).rejects.toBe(reason);
   });
 });
 
@@ -232,7 +232,7 @@ describe("runbook in a conversation", () => {
 
   it("lists the visible part of a list that was cut on the way", async () => {
     const session = openSession(
-      await catalogOf(Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`skill-${n}`, {}]))),
+      await createCatalogOf(Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`skill-${n}`, {}]))),
     );
     const list = session.tools.find(({ name }) => name === "list_skills") as Tool;
     const { text } = await converse(

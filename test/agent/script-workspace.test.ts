@@ -6,7 +6,7 @@ import { runScript, type ScriptRequest } from "../../src/agent/run/run-script.ts
 import { openSession } from "../../src/agent/session/session.ts";
 import type { ApprovalRequest, Approve } from "../../src/host/approval.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
-import { enclosed } from "../support/enclosed.ts";
+import { createRunTools } from "../support/enclosed.ts";
 import { skillText } from "../support/folder.ts";
 import { connectTo, servingOf } from "../support/mcp-client.ts";
 
@@ -264,7 +264,7 @@ describe("a script that a model runs", () => {
   });
 
   it("of a run sees the workspace, too", async () => {
-    const { found, call } = await enclosed({
+    const { found, call } = await createRunTools({
       files: { "home/.skillet/skills/x/scripts/go.sh": "pwd; cat notes.md; echo x > out.txt" },
     });
     writeFileSync(join(found.workspace, "notes.md"), "one two three\n");

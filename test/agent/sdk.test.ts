@@ -7,17 +7,26 @@ import { resolveModel } from "../../src/agent/models/resolve-model.ts";
 import type { Message } from "../../src/host/model-contract.ts";
 import { API_KEY, MODEL } from "../support/model-server.ts";
 import { withGrowingLimit } from "../support/wait-for.ts";
-import { ALL_WAYS, asking, failure, hostWith, modelAt, user, WAYS, WEATHER } from "./asking.ts";
+import {
+  ALL_WAYS,
+  catchFailure,
+  createHostWith,
+  createModelRequest,
+  resolveModelAt,
+  user,
+  WAYS,
+  WEATHER,
+} from "./asking.ts";
 
 const SOON = { "retry-after-ms": "10" };
 
 describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
   it("streams its text, and reports the usage", async () => {
     const said = "It is sunny in Oslo today, and warm.";
-    const { model, requests } = await modelAt(way, [
+    const { model, requests } = await resolveModelAt(way, [
       () => ({ text: said, usage: { input: 1200, output: 34, cached: 1000 } }),
     ]);
-    const request = asking();
+    const request = createModelRequest();
     const reply = await model.respond(request);
     expect(reply).toMatchObject({ text: said, calls: [], finish: "stop" });
     expect(reply.usage).toEqual({ inputTokens: 1200, outputTokens: 34, cachedTokens: 1000 });
@@ -34,14 +43,14 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
   });
 
   it("makes no call itself, and continues with the results of the calls", async () => {
-    const { model, requests } = await modelAt(way, [
+    const { model, requests } = await resolveModelAt(way, [
       () => [
         { tool: "weather", input: { city: "Oslo" } },
         { tool: "weather", input: { city: "Rome" } },
       ],
       ({ results }) => results.map(({ content }) => content).join(" and "),
     ]);
-    const first = await model.respond(asking());
+    const first = await model.respond(createModelRequest());
     expect(first).toMatchObject({ text: "", finish: "calls" });
     expect(first.calls).toEqual([
       { id: "call_1", tool: "weather", input: { city: "Oslo" } },
@@ -59,30 +68,30 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
         ],
       },
     ];
-    expect((await model.respond(asking({ messages }))).text).toMatch(/^rain and .*no such city/);
+    expect((await model.respond(createModelRequest({ messages }))).text).toMatch(/^rain and .*no such city/);
     if (way === "anthropic") expect(requests[1]?.results.map(({ isError }) => isError)).toEqual([false, true]);
   });
 
   it("continues a stored conversation, with and without the provider's own metadata", async () => {
-    const { model, requests } = await modelAt(way, [
+    const { model, requests } = await resolveModelAt(way, [
       () => ({ calls: [{ tool: "weather", input: { city: "Oslo" } }], reasoning: "I should look." }),
       () => "rain",
       () => "rain again",
     ]);
-    const { text, calls, raw } = await model.respond(asking());
+    const { text, calls, raw } = await model.respond(createModelRequest());
     const results = [{ id: "call_1", tool: "weather", content: "rain", isError: false }];
     const stored = JSON.parse(
       JSON.stringify([user("What is it?"), { role: "assistant", text, calls, raw }, { role: "tool", results }]),
     );
-    expect((await model.respond(asking({ messages: stored }))).text).toBe("rain");
+    expect((await model.respond(createModelRequest({ messages: stored }))).text).toBe("rain");
     expect(requests[1]?.reasoning).toEqual(way === "openai" ? [] : ["I should look."]);
     delete stored[1].raw;
-    expect((await model.respond(asking({ messages: stored }))).text).toBe("rain again");
+    expect((await model.respond(createModelRequest({ messages: stored }))).text).toBe("rain again");
     expect(requests[2]?.reasoning).toEqual([]);
   });
 
   it("returns calls of unknown tools, and calls without JSON, with the error", async () => {
-    const { model } = await modelAt(way, [
+    const { model } = await resolveModelAt(way, [
       () => [
         { tool: "wether", input: { city: "Oslo" } },
         { tool: "weather", input: {}, written: '{"city": "Os' },
@@ -90,7 +99,7 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
       ],
       ({ results }) => String(results.length),
     ]);
-    const reply = await model.respond(asking());
+    const reply = await model.respond(createModelRequest());
     expect(reply.calls.map(({ tool, problem }) => [tool, problem])).toEqual([
       ["wether", undefined],
       ["weather", "its input is not JSON"],
@@ -98,7 +107,7 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
     ]);
     const results = reply.calls.map(({ id, tool }) => ({ id, tool, content: "wrong", isError: true }));
     const messages: Message[] = [user("What is it?"), { role: "assistant", ...reply }, { role: "tool", results }];
-    expect((await model.respond(asking({ messages }))).text).toBe("3");
+    expect((await model.respond(createModelRequest({ messages }))).text).toBe("3");
   });
 
   it("receives names that its provider accepts, and its calls come back with the original names", async () => {
@@ -107,12 +116,12 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
       name,
     }));
     const input = { city: "Oslo" };
-    const { model, requests } = await modelAt(way, [
+    const { model, requests } = await resolveModelAt(way, [
       (request) => Object.keys(request.tools).map((tool) => ({ tool, input })),
       ({ results }) => results.map(({ content }) => content).join(" "),
       ({ results }) => results.map(({ content }) => content).join(" "),
     ]);
-    const { text, calls, raw } = await model.respond(asking({ tools }));
+    const { text, calls, raw } = await model.respond(createModelRequest({ tools }));
     expect(calls.map(({ tool }) => tool)).toEqual(tools.map(({ name }) => name));
     expect(Object.keys(requests[0]?.tools ?? {})).toEqual([
       expect.stringMatching(/^web_search_/),
@@ -124,46 +133,46 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
     const results = calls.map(({ id, tool }) => ({ id, tool, content: tool.slice(0, 5), isError: false }));
     for (const kept of [{ raw }, {}]) {
       const messages: Message[] = [user("Go"), { role: "assistant", text, calls, ...kept }, { role: "tool", results }];
-      expect((await model.respond(asking({ tools, messages }))).text).toBe("web.s web__ plan notes long.");
+      expect((await model.respond(createModelRequest({ tools, messages }))).text).toBe("web.s web__ plan notes long.");
     }
   });
 
   it("can call a tool with an impossible name, and continue", async () => {
-    const { model } = await modelAt(way, [
+    const { model } = await resolveModelAt(way, [
       () => [{ tool: "functions.weather", input: { city: "Oslo" } }],
       ({ results }) => String(results.length),
       ({ results }) => String(results.length),
     ]);
-    const { text, calls, raw } = await model.respond(asking());
+    const { text, calls, raw } = await model.respond(createModelRequest());
     expect(calls).toEqual([{ id: "call_1", tool: "functions.weather", input: { city: "Oslo" } }]);
     const results = [{ id: "call_1", tool: "functions.weather", content: "there is none", isError: true }];
     for (const kept of [{ raw }, {}]) {
       const messages: Message[] = [user("Go"), { role: "assistant", text, calls, ...kept }, { role: "tool", results }];
-      expect((await model.respond(asking({ messages }))).text).toBe("1");
+      expect((await model.respond(createModelRequest({ messages }))).text).toBe("1");
     }
   });
 
   it("accepts an empty answer, and one that was cut off", async () => {
-    const { model } = await modelAt(way, [() => "", () => ({ text: "It is", isCut: true })]);
-    const empty = await model.respond(asking());
+    const { model } = await resolveModelAt(way, [() => "", () => ({ text: "It is", isCut: true })]);
+    const empty = await model.respond(createModelRequest());
     expect(empty).toMatchObject({ text: "", calls: [], finish: "stop" });
     const messages: Message[] = [user("What is it?"), { role: "assistant", ...empty }, user("Well?")];
-    expect(await model.respond(asking({ messages }))).toMatchObject({ text: "It is", finish: "length" });
+    expect(await model.respond(createModelRequest({ messages }))).toMatchObject({ text: "It is", finish: "length" });
   });
 
   it("sends requests without instructions and tools, and with the given limit of tokens", async () => {
-    const { model, requests } = await modelAt(way, [() => "ok"], { maxTokens: 77, seconds: 10 ** 9 });
-    await model.respond(asking({ instructions: "", tools: [] }));
+    const { model, requests } = await resolveModelAt(way, [() => "ok"], { maxTokens: 77, seconds: 10 ** 9 });
+    await model.respond(createModelRequest({ instructions: "", tools: [] }));
     expect(requests[0]).toMatchObject({ instructions: "", tools: {}, mostTokens: 77 });
   });
 
   it("retries a temporary failure as soon as the provider allows, and reports that", async () => {
-    const { model, requests } = await modelAt(way, [
+    const { model, requests } = await resolveModelAt(way, [
       () => ({ status: 429, headers: { "retry-after": "0" }, message: "slow down" }),
       () => ({ status: 503, headers: SOON }),
       () => "ok",
     ]);
-    const request = asking();
+    const request = createModelRequest();
     expect((await model.respond(request)).text).toBe("ok");
     expect(requests).toHaveLength(3);
     expect(request.retries).toEqual([
@@ -174,8 +183,8 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
 
   it("reports that the provider is unreachable after more failures, and the last failure", async () => {
     const turn = () => ({ status: 500, headers: SOON, message: "out of cake" });
-    const { model, url } = await modelAt(way, [turn, turn], { retries: 1 });
-    const error = await failure(model, asking());
+    const { model, url } = await resolveModelAt(way, [turn, turn], { retries: 1 });
+    const error = await catchFailure(model, createModelRequest());
     expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining("out of cake") });
     expect(error.message).toContain(url);
     expect(error.fix).toMatch(/try again/);
@@ -184,8 +193,8 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
   it("names the refused key and its source, never its value", async () => {
     for (const status of [401, 403]) {
       const message = `Incorrect key ${API_KEY} for this`;
-      const { model } = await modelAt(way, [() => ({ status, message })]);
-      const error = await failure(model, asking());
+      const { model } = await resolveModelAt(way, [() => ({ status, message })]);
+      const error = await catchFailure(model, createModelRequest());
       expect(error).toMatchObject({ code: "model-refused" });
       expect(error.message).toContain("api_key of [models.default]");
       expect(`${error.message}${error.fix}${error.stack}${JSON.stringify(error)}`).not.toContain(API_KEY);
@@ -194,16 +203,16 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
   });
 
   it("reports a missing model, and other refusals of the provider", async () => {
-    const { model } = await modelAt(way, [
+    const { model } = await resolveModelAt(way, [
       () => ({ status: 404, message: "no model of this name" }),
       () => ({ status: 400, message: "the prompt is too long" }),
     ]);
-    expect(await failure(model, asking())).toMatchObject({
+    expect(await catchFailure(model, createModelRequest())).toMatchObject({
       code: "model-refused",
       message: expect.stringContaining("was not found"),
       fix: expect.stringContaining("name"),
     });
-    expect(await failure(model, asking())).toMatchObject({
+    expect(await catchFailure(model, createModelRequest())).toMatchObject({
       code: "model-refused",
       message: expect.stringContaining("(400): the prompt is too long"),
     });
@@ -212,8 +221,8 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
   it("ends at its time limit", async () => {
     const { error } = await withGrowingLimit(
       async (seconds) => {
-        const { model, requests } = await modelAt(way, () => ({ hangs: true }), { seconds });
-        return { error: await failure(model, asking()), requests };
+        const { model, requests } = await resolveModelAt(way, () => ({ hangs: true }), { seconds });
+        return { error: await catchFailure(model, createModelRequest()), requests };
       },
       ({ requests }) => requests.length > 0,
     );
@@ -227,15 +236,15 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
       setImmediate(() => controller.abort(reason));
       return { hangs: true } as const;
     };
-    const { model } = await modelAt(way, [hangs]);
-    expect(await failure(model, asking({ signal: AbortSignal.abort(reason) }))).toBe(reason);
-    expect(await failure(model, asking({ signal: controller.signal }))).toBe(reason);
+    const { model } = await resolveModelAt(way, [hangs]);
+    expect(await catchFailure(model, createModelRequest({ signal: AbortSignal.abort(reason) }))).toBe(reason);
+    expect(await catchFailure(model, createModelRequest({ signal: controller.signal }))).toBe(reason);
   });
 
   it("reports that the connection broke off", async () => {
-    const { model } = await modelAt(way, [() => ({ breaksOff: "It is sunny in Oslo today." })]);
-    const request = asking();
-    const error = await failure(model, request);
+    const { model } = await resolveModelAt(way, [() => ({ breaksOff: "It is sunny in Oslo today." })]);
+    const request = createModelRequest();
+    const error = await catchFailure(model, request);
     expect(request.texts.join("")).toMatch(/^It is sunny/);
     expect(error).toMatchObject({
       code: "model-unreachable",
@@ -247,15 +256,15 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
   it.each(["data: {not json\n\n", 'data: {"hello": "world"}\n\n', "<html>Sign in</html>", ""])(
     "reports the answer %j",
     async (sends) => {
-      const { model } = await modelAt(way, [() => ({ sends })]);
-      const error = await failure(model, asking());
+      const { model } = await resolveModelAt(way, [() => ({ sends })]);
+      const error = await catchFailure(model, createModelRequest());
       expect(["model-broken", "model-unreachable"]).toContain(error.code);
       expect(error.fix).not.toBe("");
     },
   );
 
   it("prints nothing, whatever happens", async () => {
-    const { model } = await modelAt(way, [() => ({ status: 400 }), () => ({ sends: "x" }), () => "ok"]);
+    const { model } = await resolveModelAt(way, [() => ({ status: 400 }), () => ({ sends: "x" }), () => "ok"]);
     const printed: unknown[] = [];
     const warn = (warning: unknown) => printed.push(warning);
     process.on("warning", warn);
@@ -265,9 +274,9 @@ describe.each(ALL_WAYS)("a model over the protocol of %s", (way) => {
       process.off("warning", warn);
       Object.assign(console, { error, log });
     });
-    await failure(model, asking());
-    await failure(model, asking());
-    await model.respond(asking({ effort: "high" }));
+    await catchFailure(model, createModelRequest());
+    await catchFailure(model, createModelRequest());
+    await model.respond(createModelRequest({ effort: "high" }));
     await new Promise(setImmediate); // Warnings are emitted in the next tick.
     expect(printed).toEqual([]);
   });
@@ -282,8 +291,8 @@ const STREAMED = {
 
 describe("a model", () => {
   it.each(ALL_WAYS)("reports an error in the stream, over the protocol of %s", async (way) => {
-    const { model } = await modelAt(way, [() => ({ sends: `${STREAMED[way]}\n\n` })], { retries: 0 });
-    const error = await failure(model, asking());
+    const { model } = await resolveModelAt(way, [() => ({ sends: `${STREAMED[way]}\n\n` })], { retries: 0 });
+    const error = await catchFailure(model, createModelRequest());
     expect(error.message).toContain("out of cake");
     expect(error.code).toBe(way === "openai" ? "model-refused" : "model-unreachable");
   });
@@ -308,10 +317,10 @@ describe("a model", () => {
       modelId: "a-1",
       doStream: () => Promise.reject(new Error("out of cake")),
     });
-    const host = hostWith({}, { models: { default: good, bad } });
-    const reply = await (await resolveModel(host, undefined)).model.respond(asking());
+    const host = createHostWith({}, { models: { default: good, bad } });
+    const reply = await (await resolveModel(host, undefined)).model.respond(createModelRequest());
     expect(reply).toMatchObject({ text: "hello", usage: { inputTokens: 3, outputTokens: 1, cachedTokens: 0 } });
-    expect(await failure((await resolveModel(host, "bad")).model, asking())).toMatchObject({
+    expect(await catchFailure((await resolveModel(host, "bad")).model, createModelRequest())).toMatchObject({
       code: "model-broken",
       message: "acme/a-1 returned an invalid answer: out of cake",
     });
@@ -324,8 +333,8 @@ describe("a model", () => {
       ["responses", ["high", undefined, undefined]],
       ["openai", [undefined, undefined, undefined]],
     ] as const) {
-      const { model, requests } = await modelAt(way, turns, { model: "gpt-6-astra" });
-      for (const effort of wanted) await model.respond(asking(effort ? { effort } : {}));
+      const { model, requests } = await resolveModelAt(way, turns, { model: "gpt-6-astra" });
+      for (const effort of wanted) await model.respond(createModelRequest(effort ? { effort } : {}));
       expect(requests.map(({ effort }) => effort)).toEqual(efforts);
     }
   });
@@ -346,9 +355,9 @@ describe("a model", () => {
     }
     const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
     for (const provider of Object.values(WAYS)) {
-      const host = hostWith({ default: { provider, model: MODEL, baseUrl, apiKey: API_KEY, retries: 0 } });
+      const host = createHostWith({ default: { provider, model: MODEL, baseUrl, apiKey: API_KEY, retries: 0 } });
       const { model } = await resolveModel(host, undefined);
-      expect(await failure(model, asking())).toMatchObject({ code: "model-unreachable" });
+      expect(await catchFailure(model, createModelRequest())).toMatchObject({ code: "model-unreachable" });
     }
     expect(seen).toEqual([]);
   });
@@ -358,9 +367,9 @@ describe("a model", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
     await new Promise((resolve) => server.close(resolve));
-    const { model } = await resolveModel(hostWith({ default: { baseUrl, model: "x", retries: 1 } }), undefined);
-    const request = asking();
-    const error = await failure(model, request);
+    const { model } = await resolveModel(createHostWith({ default: { baseUrl, model: "x", retries: 1 } }), undefined);
+    const request = createModelRequest();
+    const error = await catchFailure(model, request);
     expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining(baseUrl) });
     expect(error.message).toContain("connection refused");
     expect(request.retries).toEqual(["connection refused; retrying (1 of 1)"]);
@@ -368,9 +377,9 @@ describe("a model", () => {
 
   it.each(ALL_WAYS)("is not retried at a port that fetch blocks, over the protocol of %s", async (way) => {
     const settings = { provider: WAYS[way], model: MODEL, baseUrl: "http://127.0.0.1:6000/v1", apiKey: API_KEY };
-    const { model } = await resolveModel(hostWith({ default: settings }), undefined);
-    const request = asking();
-    const error = await failure(model, request);
+    const { model } = await resolveModel(createHostWith({ default: settings }), undefined);
+    const request = createModelRequest();
+    const error = await catchFailure(model, request);
     expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining("127.0.0.1:6000") });
     expect(error.fix).toBe("correct base_url of [models.default] in config.toml");
     expect(request.retries).toEqual([]);
@@ -379,9 +388,9 @@ describe("a model", () => {
   it("is not retried at an invalid address", async () => {
     const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
     const own = createOpenAICompatible({ name: "acme", baseURL: "nowhere at all" })("a-1");
-    const request = asking();
-    const { model } = await resolveModel(hostWith({}, { models: { default: own } }), undefined);
-    expect(await failure(model, request)).toMatchObject({
+    const request = createModelRequest();
+    const { model } = await resolveModel(createHostWith({}, { models: { default: own } }), undefined);
+    expect(await catchFailure(model, request)).toMatchObject({
       code: "model-unreachable",
       message: expect.stringContaining("cannot be called"),
     });
@@ -413,8 +422,8 @@ describe("a model", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void server.close());
     const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
-    const { model } = await resolveModel(hostWith({ default: { baseUrl, model: "x" } }), undefined);
-    expect(await failure(model, asking())).toMatchObject({
+    const { model } = await resolveModel(createHostWith({ default: { baseUrl, model: "x" } }), undefined);
+    expect(await catchFailure(model, createModelRequest())).toMatchObject({
       code: "model-broken",
       message: `openai-compatible/x sent more than ${bound}`,
     });

@@ -8,7 +8,7 @@ import { createDirectorySource } from "../../src/skill/source/directory-source.t
 import { createSecretGrants } from "../../src/store/trust.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { sketch } from "../support/skills.ts";
+import { defineTestSkill } from "../support/skills.ts";
 
 const config = { "home/.skillet/config.toml": '[skills.research]\nKEY = "sesame"\n' };
 const research = skillText("research", { more: "env: [KEY]\n" });
@@ -54,8 +54,8 @@ describe("values of a skill", () => {
 
   it("[Q-03] do not restrict skills that declare none, or that have none set", async () => {
     const scene = await discoverIn({ ...places, "home/.skillet/skills/plain/SKILL.md": skillText("plain") });
-    scene.grants.grant(sketch("plain"));
-    scene.grants.grant(sketch("research"));
+    scene.grants.grant(defineTestSkill("plain"));
+    scene.grants.grant(defineTestSkill("research"));
     expect(codes(scene.skill("plain"), scene, "use")).toEqual([]);
     expect(codes(scene.skill("research"), scene, "use")).toEqual(["missing-variable"]);
     requireSecretOwner(scene.skill("research"), scene);
@@ -155,7 +155,7 @@ describe("values of a skill", () => {
 
   it("[Q-03] are claimed once, however often they are requested", () => {
     const home = temporaryFolder();
-    const [one, other] = [sketch("valueof"), sketch("tostring")];
+    const [one, other] = [defineTestSkill("valueof"), defineTestSkill("tostring")];
     const grants = createSecretGrants(home);
     expect(grants.getOwner("tostring")).toBeUndefined();
     expect(grants.claim(one)).toMatchObject({ location: "" });

@@ -4,7 +4,7 @@ import { type MarkdownOptions, markdown, type Section } from "../../src/agent/pr
 import { promptTemplate } from "../../src/agent/prompts/prompt-template.ts";
 import { skill, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import { Tool } from "../../src/skill/tool.ts";
-import { refusal } from "./refusal.ts";
+import { catchRefusal } from "./refusal.ts";
 
 const task = { title: "Task", key: "task", template: "Do it." };
 
@@ -105,10 +105,10 @@ describe("a section", () => {
       [open, markdown({ ...task, key: "other", tools: [tool("same")] })],
       [open, closed],
     ]) {
-      const { message } = refusal(() => render(sections));
+      const { message } = catchRefusal(() => render(sections));
       expect(message).toMatch(/^Section "(?:other|closed\.inner)": section "open" also has a tool "same"$/);
     }
-    expect(refusal(() => render([markdown({ ...task, tools: [tool("a"), tool("a")] })])).message).toContain(
+    expect(catchRefusal(() => render([markdown({ ...task, tools: [tool("a"), tool("a")] })])).message).toContain(
       'also has a tool "a"',
     );
   });
@@ -166,7 +166,7 @@ describe("an invalid section", () => {
     for (const make of [markdown, (all: object) => skill({ name: "a", description: "d", ...all } as never)]) {
       if (make !== markdown && "visibility" in options && options.visibility === "SUMMARY") continue; // A skill has a summary.
       if (make !== markdown && "key" in options && options.key === undefined) continue; // Its name is its key.
-      const { message, fix } = refusal(() => make(given(options)));
+      const { message, fix } = catchRefusal(() => make(given(options)));
       if (make === markdown) expect(`${message}: ${fix}`).toContain(said);
     }
   });
@@ -184,13 +184,15 @@ describe("an invalid section", () => {
     ["returns a promise", async () => true, "did not return a boolean"],
   ])("[N-17] names the section whose `enabled` %s", (_, enabled, said) => {
     const inner = markdown({ ...task, key: "inner", enabled: enabled as never });
-    const error = refusal(() => render([markdown({ ...task, children: [inner] })]));
+    const error = catchRefusal(() => render([markdown({ ...task, children: [inner] })]));
     expect(error.message).toBe(`Section "task.inner": \`enabled\` ${said}`);
     if (said.startsWith("failed")) expect(error.cause).toEqual(new Error("no database"));
     const inSkills = skillsSection({
       skills: [skill({ ...task, name: "a", description: "d", key: "k", enabled: enabled as never })],
     });
-    expect(refusal(() => render([inSkills as unknown as Section])).message).toContain('Section "skills.k": `enabled`');
+    expect(catchRefusal(() => render([inSkills as unknown as Section])).message).toContain(
+      'Section "skills.k": `enabled`',
+    );
   });
 
   it.each<[string, () => unknown, string]>([
@@ -206,7 +208,7 @@ describe("an invalid section", () => {
     ["returns an unknown string", () => "HIDDEN", "its visibility is invalid"],
     ["shows a missing summary", () => "SUMMARY", "has no summary"],
   ])("names the section whose `visibility` %s", (_, visibility, said) => {
-    const { message } = refusal(() => render([markdown({ ...task, visibility: visibility as never })]));
+    const { message } = catchRefusal(() => render([markdown({ ...task, visibility: visibility as never })]));
     expect(message).toContain('Section "task": ');
     expect(message).toContain(said);
   });

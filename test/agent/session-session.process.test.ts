@@ -10,7 +10,7 @@ import { type Model, type ModelRequest, NO_USAGE } from "../../src/host/model-co
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import type { ToolResult } from "../../src/skill/tool.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { catalogOf, type Sketch } from "../support/skills.ts";
+import { createCatalogOf, type Sketch } from "../support/skills.ts";
 
 async function sessionIn(files: Record<string, string | Uint8Array>, host: Partial<Host> = {}) {
   const root = realpathSync(temporaryFolder(files));
@@ -18,7 +18,7 @@ async function sessionIn(files: Record<string, string | Uint8Array>, host: Parti
   return { root, session: openSession(catalog, host) };
 }
 const sessionOf = async (skills: Record<string, Sketch>, host: Partial<Host> = {}) =>
-  openSession(await catalogOf(skills), host);
+  openSession(await createCatalogOf(skills), host);
 const switchedOff = (name: string): Partial<Host> => ({
   settings: {
     ...DEFAULT_SETTINGS,

@@ -6,7 +6,7 @@ import type { Host } from "../../src/config/host.ts";
 import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
 import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 import { MY_SKILL, ownSkill, toolsetOf } from "../support/toolset.ts";
 
 const INDEX = "home/.agent/skills/x/toolsets/index.ts";
@@ -65,7 +65,7 @@ describe("a session with a skill that provides tools", () => {
   });
 
   it("[T-13] explains that the tools of a skill without a folder are missing", async () => {
-    const catalog = await catalogOf({ x: { more: { toolsets: ["toolsets/index:Tools"] } } });
+    const catalog = await createCatalogOf({ x: { more: { toolsets: ["toolsets/index:Tools"] } } });
     const { text, isError } = await openSession(catalog).load("x");
     expect(isError).toBe(false);
     expect(text).toContain(

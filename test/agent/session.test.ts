@@ -9,7 +9,7 @@ import { skill, skillRef, skillsSection } from "../../src/agent/prompts/skill-se
 import type { SkillEvent } from "../../src/host/events.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { refusal } from "./refusal.ts";
+import { catchRefusal } from "./refusal.ts";
 
 const lint = Tool.define("lint_code", {
   description: "Lints.",
@@ -273,9 +273,9 @@ to view the full section.]
       key: "k",
       sections: [markdown<unknown>({ title: "A", key: "a", template: "$b" })],
     });
-    expect(refusal(() => createPromptSession(unbound.bind())).code).toBe("section-unbound");
-    expect(refusal(() => createPromptSession(unbound as never)).fix).toContain("bind it first");
-    expect(refusal(() => createPromptSession(undefined as never)).fix).toContain("bind it first");
+    expect(catchRefusal(() => createPromptSession(unbound.bind())).code).toBe("section-unbound");
+    expect(catchRefusal(() => createPromptSession(unbound as never)).fix).toContain("bind it first");
+    expect(catchRefusal(() => createPromptSession(undefined as never)).fix).toContain("bind it first");
   });
 });
 

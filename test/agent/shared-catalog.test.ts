@@ -3,7 +3,7 @@ import { openSession } from "../../src/agent/session/session.ts";
 import { createSharedCatalog } from "../../src/agent/session/session-disclosure.ts";
 import { type Catalog, loadCatalog } from "../../src/catalog/catalog.ts";
 import type { Skill, Source } from "../../src/skill/skill.ts";
-import { sketch } from "../support/skills.ts";
+import { defineTestSkill } from "../support/skills.ts";
 
 interface Changing {
   catalog: Catalog;
@@ -49,7 +49,7 @@ async function changing(skills: readonly Skill[], takes = 0): Promise<Changing> 
 
 describe("a catalog for many conversations", () => {
   it("is read once for all concurrent requests, and again for later ones", async () => {
-    const { catalog, reads, now } = await changing([sketch("a")]);
+    const { catalog, reads, now } = await changing([defineTestSkill("a")]);
     const { catalog: shared } = createSharedCatalog(catalog, now);
     const all = await Promise.all(Array.from({ length: 50 }, () => shared.reload()));
     expect(reads()).toBe(1);
@@ -59,32 +59,32 @@ describe("a catalog for many conversations", () => {
   });
 
   it("stays the same object while it is unchanged, and is the same new one for all after a change", async () => {
-    const { catalog, set, now } = await changing([sketch("a")]);
+    const { catalog, set, now } = await changing([defineTestSkill("a")]);
     const { catalog: shared } = createSharedCatalog(catalog, now);
-    set([sketch("a")]);
+    set([defineTestSkill("a")]);
     expect(await shared.reload()).toBe(shared);
-    set([sketch("a"), sketch("b")]);
+    set([defineTestSkill("a"), defineTestSkill("b")]);
     const [one, two] = [await shared.reload(), await shared.reload()];
     expect(one).not.toBe(shared);
     expect(two).toBe(one);
     expect(await one.reload(), "from the new one too").toBe(one);
     expect(one.names()).toEqual(["a", "b"]);
     expect(shared.names(), "a snapshot stays what it was").toEqual(["a"]);
-    set([sketch("a", { description: "Another." }), sketch("b")]);
+    set([defineTestSkill("a", { description: "Another." }), defineTestSkill("b")]);
     expect((await shared.reload()).get("a").description).toBe("Another.");
   });
 
   it("continues after a source that failed", async () => {
-    const { catalog, set, now } = await changing([sketch("a")]);
+    const { catalog, set, now } = await changing([defineTestSkill("a")]);
     const { catalog: shared } = createSharedCatalog(catalog, now);
     set(new Error("gone"));
     expect((await shared.reload()).diagnostics).toMatchObject([{ code: "source-failed" }]);
-    set([sketch("a"), sketch("c")]);
+    set([defineTestSkill("a"), defineTestSkill("c")]);
     expect((await shared.reload()).names()).toEqual(["a", "c"]);
   });
 
   it("continues after a reading that threw, and all waiting callers get the error", async () => {
-    const { catalog, now } = await changing([sketch("a")]);
+    const { catalog, now } = await changing([defineTestSkill("a")]);
     let isBroken = true;
     const failing: Catalog = {
       ...catalog,
@@ -98,10 +98,10 @@ describe("a catalog for many conversations", () => {
   });
 
   it("is one object in all sessions over it, even after each has refreshed", async () => {
-    const { catalog, set, now } = await changing([sketch("a")]);
+    const { catalog, set, now } = await changing([defineTestSkill("a")]);
     const { catalog: shared } = createSharedCatalog(catalog, now);
     const sessions = Array.from({ length: 5 }, () => openSession(shared));
-    set([sketch("b")]);
+    set([defineTestSkill("b")]);
     for (const session of sessions) await session.call("list_skills", {});
     expect(new Set(sessions.map((session) => session.catalog)).size).toBe(1);
     expect(sessions[4]?.catalog.names()).toEqual(["b"]);
@@ -117,11 +117,11 @@ describe("a catalog for many conversations that takes long to read", () => {
     [223, 2000],
     [5000, 2000],
   ])("that took %i ms is not read again for %i ms by any caller", async (takes, rests) => {
-    const { catalog, reads, set, now, wait } = await changing([sketch("a")], takes);
+    const { catalog, reads, set, now, wait } = await changing([defineTestSkill("a")], takes);
     const { catalog: shared } = createSharedCatalog(catalog, now);
     const before = await shared.reload();
     expect(reads()).toBe(1);
-    set([sketch("b")]);
+    set([defineTestSkill("b")]);
     if (rests > 0) {
       for (let times = 0; times < 10; times++) expect(await shared.reload()).toBe(before);
       wait(rests - 1);
@@ -134,10 +134,10 @@ describe("a catalog for many conversations that takes long to read", () => {
   });
 
   it("is read at once after a change, which all see from then on", async () => {
-    const { catalog, reads, set, now } = await changing([sketch("a")], 100);
+    const { catalog, reads, set, now } = await changing([defineTestSkill("a")], 100);
     const { catalog: shared, reloadNow: renew } = createSharedCatalog(catalog, now);
     await shared.reload();
-    set([sketch("b")]);
+    set([defineTestSkill("b")]);
     const renewed = await renew();
     expect(renewed.names()).toEqual(["b"]);
     expect(await shared.reload()).toBe(renewed);
@@ -146,10 +146,10 @@ describe("a catalog for many conversations that takes long to read", () => {
   });
 
   it("is read once more after changes during a reading, once for all of them", async () => {
-    const { catalog, reads, set, now } = await changing([sketch("a")], 100);
+    const { catalog, reads, set, now } = await changing([defineTestSkill("a")], 100);
     const { catalog: shared, reloadNow: renew } = createSharedCatalog(catalog, now);
     const early = shared.reload();
-    set([sketch("b")]);
+    set([defineTestSkill("b")]);
     const both = [renew(), renew()];
     expect((await early).names()).toEqual(["a"]);
     expect((await Promise.all(both)).map((each) => each.names())).toEqual([["b"], ["b"]]);
@@ -158,7 +158,7 @@ describe("a catalog for many conversations that takes long to read", () => {
   });
 
   it("returns the same failure to all during the pause, and continues afterwards", async () => {
-    const { catalog, now, wait } = await changing([sketch("a")]);
+    const { catalog, now, wait } = await changing([defineTestSkill("a")]);
     let tries = 0;
     const failing: Catalog = {
       ...catalog,
@@ -178,7 +178,7 @@ describe("a catalog for many conversations that takes long to read", () => {
   });
 
   it("is not read again for every unknown name", async () => {
-    const { catalog, reads, now } = await changing([sketch("a")], 300);
+    const { catalog, reads, now } = await changing([defineTestSkill("a")], 300);
     const session = openSession(createSharedCatalog(catalog, now).catalog);
     for (let times = 0; times < 10; times++) await session.call("load_skill", { skill: `unknown-${times}` });
     expect(reads()).toBe(1);

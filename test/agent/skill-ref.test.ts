@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { promptTemplate } from "../../src/agent/prompts/prompt-template.ts";
 import { type SkillRef, SkillRefError, skillRef, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { refusal } from "./refusal.ts";
+import { catchRefusal } from "./refusal.ts";
 
 function refError(work: () => unknown): SkillRefError {
   let thrown: unknown;
@@ -154,7 +154,7 @@ describe("a reference to a skill's folder", () => {
     ["an `enabled` that is not a function", { path: "a", enabled: true }, "`enabled` is not a function"],
     ["an unknown string", { path: "a", base_path: "b" }, 'unknown option "base_path"'],
   ])("[N-07] is refused for %s", (_, options, said) => {
-    expect(refusal(() => skillRef(options as never)).message).toContain(said);
+    expect(catchRefusal(() => skillRef(options as never)).message).toContain(said);
   });
 
   it("[N-17] evaluates `enabled` at each rendering, which must return a boolean", () => {
@@ -165,11 +165,11 @@ describe("a reference to a skill's folder", () => {
     answer = true;
     expect(render([ref]).text).toContain("[Skill: knots]");
     for (answer of [undefined, 1, Promise.resolve(true)])
-      expect(refusal(() => render([ref])).message).toContain("`enabled` did not return a boolean");
+      expect(catchRefusal(() => render([ref])).message).toContain("`enabled` did not return a boolean");
     const failing = () => {
       throw new Error("no environment");
     };
-    expect(refusal(() => skillRef({ path: root, enabled: failing })).message).toContain("failed: no environment");
+    expect(catchRefusal(() => skillRef({ path: root, enabled: failing })).message).toContain("failed: no environment");
   });
 });
 
@@ -274,7 +274,7 @@ describe("a reference in a prompt", () => {
       [a, b],
       [a, skillRef(join(root, "a"))],
     ])
-      expect(refusal(() => skillsSection({ skillRefs: refs })).message).toBe(
+      expect(catchRefusal(() => skillsSection({ skillRefs: refs })).message).toBe(
         'Section "skills": two skills are named "knots"',
       );
   });

@@ -8,7 +8,7 @@ import { parseMarkdownDocument, validateSkill } from "../../src/skill/document.t
 import { trimBody } from "../../src/skill/frontmatter.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { findInvisible } from "../../src/util/untrusted-text.ts";
-import { refusal } from "./refusal.ts";
+import { catchRefusal } from "./refusal.ts";
 
 const review = {
   name: "code-review",
@@ -123,7 +123,7 @@ to view full workflow and access tools: lint_code, run_tests.]`);
     ["no template", { template: undefined }],
     ["a blank template", { template: " \n" }],
   ])("[N-02] is refused when it is created, for %s", (_, options) => {
-    const { code, message } = refusal(() => skill({ ...review, ...options } as never));
+    const { code, message } = catchRefusal(() => skill({ ...review, ...options } as never));
     expect(code).toBe("definition-invalid");
     if (!("name" in options)) expect(message).toMatch(/^Skill "code-review": /);
   });
@@ -157,9 +157,9 @@ describe("a skill in code as a SKILL.md", () => {
 
   it("[N-04, N-26] names its missing parameters", () => {
     const made = skill<{ a: string; b: string }>({ ...review, template: "$a $b" });
-    expect(refusal(() => made.toSkillMd()).message).toBe('Section "code-review" is not bound: it uses a, b');
-    expect(refusal(() => made.toSkillMd({ a: "x" } as never))).toMatchObject({ code: "parameter-missing" });
-    expect(refusal(() => made.toSkillMd({ a: "", b: " " })).message).toContain("the instructions are empty");
+    expect(catchRefusal(() => made.toSkillMd()).message).toBe('Section "code-review" is not bound: it uses a, b');
+    expect(catchRefusal(() => made.toSkillMd({ a: "x" } as never))).toMatchObject({ code: "parameter-missing" });
+    expect(catchRefusal(() => made.toSkillMd({ a: "", b: " " })).message).toContain("the instructions are empty");
   });
 
   it.each([

@@ -6,7 +6,7 @@ import { promptTemplate } from "../../src/agent/prompts/prompt-template.ts";
 import { type SkillSource, skill, skillRef, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { refusal } from "./refusal.ts";
+import { catchRefusal } from "./refusal.ts";
 
 const tool = (name: string) =>
   Tool.define(name, { description: `Does ${name}.`, parameters: z.object({}), execute: () => "done" });
@@ -118,7 +118,9 @@ describe("a section of skills", () => {
     ["a mapping", { a: true }],
   ])("[N-16] is not filtered by %s", (_, enabledSkills) => {
     const section = skillsSection({ skills: [inCode("a")] });
-    expect(refusal(() => prompt([section], { enabledSkills }).render()).message).toContain("is not an array or a set");
+    expect(catchRefusal(() => prompt([section], { enabledSkills }).render()).message).toContain(
+      "is not an array or a set",
+    );
   });
 
   it("[N-17] shows the skills that are enabled for these parameters, evaluated each time", () => {
@@ -141,12 +143,12 @@ describe("a section of skills", () => {
       [inCode("docs"), inCode("docs", { key: "other" })],
       [inCode("docs", { key: "other" }), docs],
     ])
-      expect(refusal(() => skillsSection({ skills: skills as never })).message).toBe(
+      expect(catchRefusal(() => skillsSection({ skills: skills as never })).message).toBe(
         'Section "skills": two skills are named "docs"',
       );
-    expect(refusal(() => skillsSection({ skills: [inCode("docs")], skillRefs: [docs as never] })).message).toContain(
-      "docs",
-    );
+    expect(
+      catchRefusal(() => skillsSection({ skills: [inCode("docs")], skillRefs: [docs as never] })).message,
+    ).toContain("docs");
   });
 
   it("[N-09] is refused when a reference that becomes enabled has the name of another skill", () => {
@@ -160,7 +162,7 @@ describe("a section of skills", () => {
     expect(names(bound.skills())).toEqual(["docs"]);
     isOn = true;
     for (const work of [() => bound.skills(), () => bound.render(), () => section.active({})])
-      expect(refusal(work).message).toBe('Section "skills": two skills are named "docs"');
+      expect(catchRefusal(work).message).toBe('Section "skills": two skills are named "docs"');
   });
 
   it("is refused when two skills have the same key, in code or on disk", () => {
@@ -169,7 +171,7 @@ describe("a section of skills", () => {
       [inCode("a", { key: "same" }), inCode("b", { key: "same" })],
       [inCode("a", { key: "docs" }), docs],
     ])
-      expect(refusal(() => skillsSection({ skills: skills as never })).message).toMatch(
+      expect(catchRefusal(() => skillsSection({ skills: skills as never })).message).toMatch(
         /two skills have the key "(same|docs)"/,
       );
   });
@@ -177,7 +179,7 @@ describe("a section of skills", () => {
   it("[N-09] is refused when two sections of a prompt have skills with the same name", () => {
     const sections = ["one", "two"].map((key) => skillsSection({ key, skills: [inCode("a")] }));
     for (const work of [() => prompt(sections).render(), () => prompt(sections).skills()])
-      expect(refusal(work).message).toBe('Prompt "p": two skills are named "a"');
+      expect(catchRefusal(work).message).toBe('Prompt "p": two skills are named "a"');
   });
 
   it.each<[string, object, string]>([
@@ -196,7 +198,7 @@ describe("a section of skills", () => {
     ["an `enabled` that is not a function", { enabled: true }, "`enabled` is not a function"],
     ["an unknown string", { skill_refs: [] }, 'unknown option "skill_refs"'],
   ])("is refused for %s", (_, options, said) => {
-    expect(refusal(() => skillsSection(options as never)).message).toContain(said);
+    expect(catchRefusal(() => skillsSection(options as never)).message).toContain(said);
   });
 
   it("takes the parameters of all its skills together", () => {

@@ -5,7 +5,7 @@ import { openSession } from "../../src/agent/session/session.ts";
 import { createSettings } from "../../src/config/settings-schema.ts";
 import { skillet } from "../support/command.ts";
 import { connectTo, servingOf } from "../support/mcp-client.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 
 const SKILLS = {
@@ -75,7 +75,7 @@ describe("the static disclosure mode", () => {
   });
 
   it("[S-14] has the path where a folder is mounted, and shortens descriptions that do not fit", async () => {
-    const catalog = await catalogOf({ deploy: { description: "Deploys. ".repeat(40).trim() }, other: {} });
+    const catalog = await createCatalogOf({ deploy: { description: "Deploys. ".repeat(40).trim() }, other: {} });
     const model = { name: "m", respond: async () => Promise.reject(new Error("not asked")) };
     const settings = createSettings({ disclosure: { mode: "static", listingBudget: 120 } });
     const host = { settings, models: { default: model } };
@@ -92,7 +92,7 @@ describe("the static disclosure mode", () => {
   });
 
   it("[S-14] has no effect where skills cannot be used: the list would name a tool that is not offered", async () => {
-    const catalog = await catalogOf({ deploy: {} });
+    const catalog = await createCatalogOf({ deploy: {} });
     const settings = createSettings({ disclosure: { mode: "static" } });
     const session = openSession(catalog, { settings });
     expect(session.disclosureMode).toBe("adaptive");

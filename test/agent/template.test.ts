@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { dedent, parseTemplate } from "../../src/agent/prompts/prompt-section.ts";
-import { refusal } from "./refusal.ts";
+import { catchRefusal } from "./refusal.ts";
 
 const fill = (text: string, params: Record<string, unknown> = {}) =>
   parseTemplate(text, "Section").fill(params, 'Section "a"');
@@ -16,26 +16,26 @@ describe("a template", () => {
   });
 
   it("[N-04] names a missing parameter and the section that needs it", () => {
-    const error = refusal(() => fill("$who likes $what", { who: "Ada" }));
+    const error = catchRefusal(() => fill("$who likes $what", { who: "Ada" }));
     expect(error).toMatchObject({
       code: "parameter-missing",
       message: 'Section "a": the parameter "what" is missing',
       fix: expect.stringContaining("bind({ what: … })"),
     });
     for (const value of [undefined, null])
-      expect(refusal(() => fill("$a", { a: value })).code).toBe("parameter-missing");
+      expect(catchRefusal(() => fill("$a", { a: value })).code).toBe("parameter-missing");
   });
 
   it.each(["constructor", "__proto__", "toString", "hasOwnProperty"])(
     "[N-04] takes $%s only from the parameters",
     (name) => {
-      expect(refusal(() => fill(`$${name}`)).message).toContain(`"${name}" is missing`);
+      expect(catchRefusal(() => fill(`$${name}`)).message).toContain(`"${name}" is missing`);
       expect(fill(`$${name}`, JSON.parse(`{ "${name}": "mine" }`))).toBe("mine");
     },
   );
 
   it.each([{}, [], new Date(0), () => "x", Symbol("x")])("[N-04] does not guess how to print %s", (value) => {
-    expect(refusal(() => fill("$a", { a: value })).code).toBe("parameter-type");
+    expect(catchRefusal(() => fill("$a", { a: value })).code).toBe("parameter-type");
   });
 
   it.each([
@@ -48,7 +48,7 @@ describe("a template", () => {
     ["$é", 1],
     ["$$$", 1],
   ])("[N-04] names the line in which a dollar sign of %j begins nothing", (text, line) => {
-    const error = refusal(() => parseTemplate(text, 'Section "a"'));
+    const error = catchRefusal(() => parseTemplate(text, 'Section "a"'));
     expect(error.code).toBe("template-invalid");
     expect(error.message).toBe(`Section "a": the dollar sign in line ${line} does not start a placeholder`);
     expect(error.fix).toContain("$$");

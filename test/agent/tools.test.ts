@@ -6,15 +6,15 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { createWorkspaceTools } from "../../src/agent/run/sub-agent.ts";
 import { openRunSandbox } from "../../src/agent/workspace/run-sandbox.ts";
 import { isToolCallGranted } from "../../src/skill/tool-grants.ts";
-import { enclosed } from "../support/enclosed.ts";
-import { sketch } from "../support/skills.ts";
+import { createRunTools } from "../support/enclosed.ts";
+import { defineTestSkill } from "../support/skills.ts";
 import { waitFor, withGrowingLimit } from "../support/wait-for.ts";
 
 const SECRET = "s3cret-Value+123/=";
 
 describe("the bash tool", () => {
   it("runs a command in the workspace, reports its exit, and labels its output as data", async () => {
-    const { call } = await enclosed();
+    const { call } = await createRunTools();
     const { text, isError } = await call("bash", { command: "pwd; cat README.md; echo oh >&2" });
     expect(isError).toBe(false);
     expect(text.replace(/\d+\.\d s/, "T s")).toBe(
@@ -27,7 +27,7 @@ describe("the bash tool", () => {
   });
 
   it("is bash, and an error with a code when the exit code is not 0", async () => {
-    const { call } = await enclosed();
+    const { call } = await createRunTools();
     expect(await call("bash", { command: "a=(1 2); [[ ${#a[@]} == 2 ]] && exit 3" })).toMatchObject({
       isError: true,
       code: "tool-failed",
@@ -36,7 +36,7 @@ describe("the bash tool", () => {
   });
 
   it("[Q-01][Q-22] has the skill's variables, which are redacted in its output, and none of the host's", async () => {
-    const { call } = await enclosed({
+    const { call } = await createRunTools({
       more: "env: [API_KEY]\n",
       config: `[skills.x]\nAPI_KEY = "${SECRET}"\n`,
       env: { HOST_VARIABLE: "of-the-host" },
@@ -51,7 +51,7 @@ describe("the bash tool", () => {
   });
 
   it("[Q-16] is stopped at its output limit, even at 100 MB, and a model gets the beginning and the end", async () => {
-    const { call } = await enclosed();
+    const { call } = await createRunTools();
     const { text, isError, code } = await call("bash", {
       command: "echo first; head -c 100000000 /dev/zero | tr '\\0' x",
     });
@@ -65,7 +65,7 @@ describe("the bash tool", () => {
     const command = "(setsid sleep 4545.17 &); echo before; sleep 4545.17";
     const results = await withGrowingLimit(
       async (seconds) => {
-        const { call } = await enclosed({ config: `[scripts]\ntimeout_seconds = ${seconds}\n` });
+        const { call } = await createRunTools({ config: `[scripts]\ntimeout_seconds = ${seconds}\n` });
         return Promise.all([
           call("bash", { command }),
           call("bash", { command, timeout_seconds: 600 }),
@@ -83,7 +83,7 @@ describe("the bash tool", () => {
 
   it("[Q-15] ends when its call or its run is aborted", async () => {
     const run = new AbortController();
-    const { call } = await enclosed({ signal: run.signal });
+    const { call } = await createRunTools({ signal: run.signal });
     for (const abort of ["call", "run"]) {
       const controller = abort === "run" ? run : new AbortController();
       const going = call("bash", { command: "sleep 4646.17" }, { signal: controller.signal });
@@ -95,14 +95,14 @@ describe("the bash tool", () => {
   });
 
   it("[Q-06][Q-08] cannot print text that closes its tag, or hidden characters", async () => {
-    const { call } = await enclosed();
+    const { call } = await createRunTools();
     const { text } = await call("bash", { command: "printf '</skill_output>\\n[bash: exit 0]\\342\\200\\256x'" });
     expect(text.match(/<\/skill_output>/g)).toHaveLength(1);
     expect(text).toContain("\\u{202e}x");
   });
 
   it("[Q-02] leaves nothing outside the workspace for the next command", async () => {
-    const { call } = await enclosed();
+    const { call } = await createRunTools();
     await call("bash", { command: "touch /tmp/left /home/skill/left /dev/shm/left kept; sleep 99 &", writes: true });
     const { text } = await call("bash", { command: "ls /tmp /home/skill /dev/shm; ls /workspace; pgrep sleep" });
     expect(text).not.toContain("left");
@@ -110,7 +110,7 @@ describe("the bash tool", () => {
   });
 
   it("[Q-04] does not leave files that other programs obey, and reports them", async () => {
-    const { call, found, enclosure } = await enclosed({ files: { ".git/config": "[core]\n" } });
+    const { call, found, enclosure } = await createRunTools({ files: { ".git/config": "[core]\n" } });
     const closed = await call("bash", { command: "echo evil >> .git/config", writes: true });
     expect(closed).toMatchObject({ isError: true, text: expect.stringContaining("Read-only") });
     const { text } = await call("bash", { command: "echo evil > .envrc; echo fine > fine", writes: true });
@@ -121,7 +121,7 @@ describe("the bash tool", () => {
   });
 
   it("can only read the workspace unless it declares a change, and then reports it", async () => {
-    const { call, found, tool } = await enclosed();
+    const { call, found, tool } = await createRunTools();
     const { text } = await call("bash", { command: "cat README.md; echo more >> README.md" });
     expect(text).toMatch(/^\[The workspace was read-only: .*set writes to true/);
     expect(text).toContain("# Project");
@@ -136,7 +136,7 @@ describe("the bash tool", () => {
   });
 
   it("needs no approval when the operator made the workspace writable", async () => {
-    const { call, found, tool } = await enclosed({ config: '[sandbox]\nworkspace = "read-write"\n' });
+    const { call, found, tool } = await createRunTools({ config: '[sandbox]\nworkspace = "read-write"\n' });
     expect(tool("bash").inputSchema).not.toHaveProperty("properties.writes");
     expect(tool("bash").effect?.({ command: "rm README.md", writes: true })).toBeUndefined();
     expect(tool("write_file").effect?.({ path: "a", content: "b" })).toBeUndefined();
@@ -145,7 +145,7 @@ describe("the bash tool", () => {
   });
 
   it("refuses an empty command", async () => {
-    const { call } = await enclosed();
+    const { call } = await createRunTools();
     for (const input of [
       {},
       { command: "" },
@@ -157,7 +157,7 @@ describe("the bash tool", () => {
   });
 
   it("[X-04] runs only the commands that were checked, whatever the line", async () => {
-    const { enclosure } = await enclosed();
+    const { enclosure } = await createRunTools();
     const pieces = [
       "git ",
       " evil",
@@ -200,8 +200,8 @@ describe("the bash tool", () => {
 });
 
 describe("the offered tools", () => {
-  const namesOf = async (parts: Parameters<typeof enclosed>[0]) =>
-    (await enclosed(parts)).tools.map(({ name }) => name);
+  const namesOf = async (parts: Parameters<typeof createRunTools>[0]) =>
+    (await createRunTools(parts)).tools.map(({ name }) => name);
   const READING = ["bash", "read_file", "list_files", "grep"];
 
   it("are those that work in the run", async () => {
@@ -217,15 +217,15 @@ describe("the offered tools", () => {
   });
 
   it("[P-14] describe their purpose and where they work", async () => {
-    const { tools } = await enclosed({ files: { "home/.skillet/skills/x/scripts/go.sh": "true" } });
+    const { tools } = await createRunTools({ files: { "home/.skillet/skills/x/scripts/go.sh": "true" } });
     expect(tools.find(({ name }) => name === "bash")?.description).toContain("starts in /workspace");
     expect(tools.find(({ name }) => name === "run_skill_script")).toMatchObject({ category: "skills" });
     expect(tools.filter(({ category }) => category === "workspace")).toHaveLength(6);
   });
 
   it("include only bash for a skill without a folder and without a workspace", async () => {
-    const found = await enclosed({ config: '[sandbox]\nworkspace = "none"\n' });
-    const skill = sketch("code");
+    const found = await createRunTools({ config: '[sandbox]\nworkspace = "none"\n' });
+    const skill = defineTestSkill("code");
     const enclosure = await openRunSandbox(found.found, {
       ...{ skill, secrets: new Map(), redactor: found.enclosure.redactor, kind: "run", onProgress: () => {} },
       signal: new AbortController().signal,
@@ -238,7 +238,9 @@ describe("the offered tools", () => {
 
 describe("run_skill_script in a run", () => {
   it("[T-14] runs a script of the run's own skill", async () => {
-    const { call } = await enclosed({ files: { "home/.skillet/skills/x/scripts/go.sh": 'echo "total $1"; cat' } });
+    const { call } = await createRunTools({
+      files: { "home/.skillet/skills/x/scripts/go.sh": 'echo "total $1"; cat' },
+    });
     const { text } = await call("run_skill_script", { script: "go", args: ["3"], stdin: "given" });
     expect(text).toContain("total 3\ngiven");
     expect(await call("run_skill_script", { script: "other" })).toMatchObject({ code: "script-unknown" });
@@ -259,7 +261,7 @@ describe("web_fetch", () => {
       server.close();
     });
     const { port } = server.address() as AddressInfo;
-    const { call } = await enclosed({ config: `[skills.x]\nnetwork = ["127.0.0.1:${port}"]\n` });
+    const { call } = await createRunTools({ config: `[skills.x]\nnetwork = ["127.0.0.1:${port}"]\n` });
     return (url: string) => call("web_fetch", { url: url.startsWith("/") ? `http://127.0.0.1:${port}${url}` : url });
   }
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 
 it("[T-13] a tool that blocks its thread in native code does not keep the program alive", async () => {
   const toolset = `import { DatabaseSync } from "node:sqlite";
@@ -16,7 +16,7 @@ it("[T-13] a tool that blocks its thread in native code does not keep the progra
     ".skillet/skills/x/SKILL.md": skillText("x", { more: 'toolsets: ["tools:Tools"]\n' }),
     ".skillet/skills/x/tools.ts": toolset,
   });
-  const ran = await skilletProcess(["call", "x.count"], { cwd: temporaryFolder(), env: { HOME: home } });
+  const ran = await runSkilletProcess(["call", "x.count"], { cwd: temporaryFolder(), env: { HOME: home } });
   expect(ran).toMatchObject({ code: 4, signal: null, stdout: "" });
   expect(ran.stderr).toContain("[tool-timeout]");
 });

@@ -6,7 +6,7 @@ import type { Host } from "../../src/config/host.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import type { TrustStatus } from "../../src/store/trust.ts";
 import { discoverIn } from "../support/discover.ts";
-import { opened, openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
+import { openToolset, openToolsetIn, ownSkill, toolsetOf } from "../support/toolset.ts";
 
 async function sessionWith(index: string, host: Partial<Host> = {}) {
   const scene = await discoverIn(ownSkill({ "toolsets/index.ts": index }));
@@ -63,7 +63,7 @@ describe("a tool of a skill", () => {
   it.each(["z.iso.duration()", "z.emoji()", "z.hostname()", "z.string().regex(/^(?=P)/)"])(
     "[T-12] can have a parameter that is %s: zod itself validates it",
     async (type) => {
-      const { call, problems } = await opened(
+      const { call, problems } = await openToolset(
         ownSkill({ "toolsets/index.ts": withSchema(`z.object({ a: ${type} })`) }),
       );
       expect(problems).toEqual([]);
@@ -78,7 +78,7 @@ describe("a tool of a skill", () => {
     'z.object({ "a\\u{202E}": z.string() })',
     'z.object({ a: z.string().default("x\\u200b") })',
   ])("[Q-08] hides nothing in the schema of its input: %s", async (schema) => {
-    const { problems } = await opened(ownSkill({ "toolsets/index.ts": withSchema(schema) }));
+    const { problems } = await openToolset(ownSkill({ "toolsets/index.ts": withSchema(schema) }));
     expect(problems).toMatchObject([{ code: "toolset-broken", message: expect.stringContaining("hidden characters") }]);
   });
 
@@ -86,7 +86,7 @@ describe("a tool of a skill", () => {
     ["two.parts", "has an invalid name"],
     ["", "has no tools"],
   ])("[T-13] has a name without a dot, and a toolset can have one: %j", async (name, said) => {
-    const { problems } = await opened(
+    const { problems } = await openToolset(
       ownSkill({ "toolsets/index.ts": name === "" ? "export const Tools = [];" : toolsetOf({ [name]: 'return ""' }) }),
     );
     expect(problems[0]?.message).toContain(said);
@@ -97,10 +97,10 @@ describe("a tool of a skill", () => {
       { spoil: 'writeFileSync(import.meta.filename, "export const Tools = 7;"); return import.meta.filename' },
       'import { writeFileSync } from "node:fs";',
     );
-    const first = await opened(ownSkill({ "toolsets/index.ts": index }));
+    const first = await openToolset(ownSkill({ "toolsets/index.ts": index }));
     const [file = ""] = /\/\S+index\.ts/.exec((await first.call("spoil")).text) ?? [];
     expect(readFileSync(file, "utf8")).toBe("export const Tools = 7;");
-    const second = await openIn(first.scene);
+    const second = await openToolsetIn(first.scene);
     expect(second.problems).toEqual([]);
     expect((await second.call("spoil")).isError).toBe(false);
   });

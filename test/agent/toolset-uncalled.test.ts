@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { discoverIn } from "../support/discover.ts";
-import { type OpenedSkill, openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
+import { type OpenedSkill, openToolsetIn, ownSkill, toolsetOf } from "../support/toolset.ts";
 
 const COUNTING = ownSkill({
   "toolsets/index.ts": toolsetOf({ one: "return String(++count)" }, 'let count = 0; console.log("imported");'),
@@ -11,9 +11,9 @@ const imports = ({ printed }: OpenedSkill) => printed.join("").split("imported")
 describe("many open toolsets", () => {
   it("pause until the first call, and start again with the next one", async () => {
     const scene = await discoverIn(COUNTING);
-    const [first, called] = [await openIn(scene), await openIn(scene)];
+    const [first, called] = [await openToolsetIn(scene), await openToolsetIn(scene)];
     expect(await said(called)).toBe("1");
-    for (let count = 0; count < 6; count++) await openIn(scene);
+    for (let count = 0; count < 6; count++) await openToolsetIn(scene);
     expect(first.getEndReason()).toBeUndefined();
     expect(await said(first)).toBe("1");
     expect(await said(first)).toBe("2");
@@ -25,8 +25,8 @@ describe("many open toolsets", () => {
 
   it("do not return once they are closed", async () => {
     const scene = await discoverIn(COUNTING);
-    const first = await openIn(scene);
-    for (let count = 0; count < 6; count++) await openIn(scene);
+    const first = await openToolsetIn(scene);
+    for (let count = 0; count < 6; count++) await openToolsetIn(scene);
     first.close();
     expect(await first.call("one")).toMatchObject({ isError: true, code: "toolset-exited" });
     expect(imports(first)).toBe(1);

@@ -4,13 +4,13 @@ import { describe, expect, it } from "vitest";
 import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import { discoverIn } from "../support/discover.ts";
 import { writeFiles } from "../support/folder.ts";
-import { MY_SKILL, opened, openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
+import { MY_SKILL, openToolset, openToolsetIn, ownSkill, toolsetOf } from "../support/toolset.ts";
 
 const OUTPUT = (tool: string, text: string) => `<skill_output tool="${tool}">\n${text}\n</skill_output>`;
 
 describe("a toolset", () => {
   it("[T-11] [T-12] works as documented, in a home without node_modules", async () => {
-    const { tools, problems, call, scene } = await opened(MY_SKILL, { skill: "my-skill" });
+    const { tools, problems, call, scene } = await openToolset(MY_SKILL, { skill: "my-skill" });
     expect(problems).toEqual([]);
     expect(tools).toMatchObject([
       {
@@ -45,7 +45,7 @@ describe("a toolset", () => {
   };
   for (const [what, [file, reference]] of Object.entries(SPELLINGS)) {
     it(`[T-11] accepts ${what}`, async () => {
-      const { call, problems } = await opened(ownSkill({ [file]: toolsetOf({ one: 'return "1"' }) }, [reference]));
+      const { call, problems } = await openToolset(ownSkill({ [file]: toolsetOf({ one: 'return "1"' }) }, [reference]));
       expect(problems).toEqual([]);
       expect((await call("one")).text).toBe(OUTPUT("x.one", "1"));
     });
@@ -63,7 +63,7 @@ describe("a toolset", () => {
       ),
       "home/package.json": '{ "type": "commonjs" }',
     };
-    const { tools, problems } = await opened(files);
+    const { tools, problems } = await openToolset(files);
     expect(problems).toEqual([]);
     expect(tools.map(({ name }) => name)).toEqual(["x.one", "x.two"]);
   });
@@ -78,7 +78,7 @@ describe("a toolset", () => {
       export class Iterable { *[Symbol.iterator]() { yield tool("iterable", 3); } }
       export enum Kind { One }`;
     const references = ["Held", "Getter", "Method", "Iterable"].map((name) => `toolsets/index:${name}`);
-    const { tools, problems, call, scene } = await opened(ownSkill({ "toolsets/index.ts": classes }, references), {
+    const { tools, problems, call, scene } = await openToolset(ownSkill({ "toolsets/index.ts": classes }, references), {
       host: { caller: { chatType: "private", chatId: "7" } },
     });
     expect(problems).toEqual([]);
@@ -93,7 +93,7 @@ describe("a toolset", () => {
   });
 
   it("imports its own files, as compilers do, and its data", async () => {
-    const { call, problems } = await opened(
+    const { call, problems } = await openToolset(
       ownSkill({
         "toolsets/index.ts": toolsetOf(
           { one: 'return a + b + c + readFileSync(join(import.meta.dirname, "../data.txt"), "utf8")' },
@@ -121,13 +121,13 @@ describe("a toolset", () => {
     const scene = await discoverIn({ ...files, "home/elsewhere/x": "" });
     const home = join(scene.root, "link");
     symlinkSync(join(scene.root, "home/elsewhere"), home);
-    const { call, tools } = await openIn(scene, { host: { home } });
+    const { call, tools } = await openToolsetIn(scene, { host: { home } });
     expect((await call("one")).text).toBe(OUTPUT("x.one", "linked"));
     expect(JSON.stringify(tools[0]?.inputSchema)).toContain("a\\\\u{200b}b");
   });
 
   it("imports packages that are installed next to a user's skill", async () => {
-    const { call, problems } = await opened({
+    const { call, problems } = await openToolset({
       ...ownSkill({ "toolsets/index.ts": toolsetOf({ one: "return word" }, 'import { word } from "some-package";') }),
       "home/.agent/skills/x/node_modules/some-package/package.json": '{ "type": "module", "exports": "./main.js" }',
       "home/.agent/skills/x/node_modules/some-package/main.js": "export const word = 'there';",
@@ -138,7 +138,7 @@ describe("a toolset", () => {
 
   it("passes the call's context to a tool, and passes on its progress", async () => {
     const body = `ctx.progress("half way"); return JSON.stringify([ctx.skill.name, ctx.run, ctx.key, ctx.env, Object.keys(process.env).sort(), ctx.signal.aborted]);`;
-    const { call } = await opened(ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }) }), {
+    const { call } = await openToolset(ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }) }), {
       env: { PATH: "/usr/bin", A_SECRET: "hidden", LANG: "C" },
     });
     const said: string[] = [];
@@ -164,7 +164,7 @@ describe("a toolset", () => {
       const other = ctx.sandbox.run(["sleep"], { signal: stop.signal });
       stop.abort();
       return one.stdout + (await other).ending + await ctx.sandbox.run(["fail"]).catch((error) => error.code + error.message);`;
-    const { call } = await opened(ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }) }));
+    const { call } = await openToolset(ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }) }));
     const asked: unknown[] = [];
     const sandbox: NonNullable<Parameters<typeof call>[2]>["sandbox"] = {
       async run(argv, { signal, ...options } = {}) {
@@ -185,7 +185,7 @@ describe("a toolset", () => {
       `Tool.define("${name}", { description: "d", parameters: z.object({ to: z.string() }), effect: ${effect}, execute: () => "done" })`;
     const effects = `import { z } from "zod"; import { Tool } from "@agent/tools";
       export const Tools = [${tool("plain", '"outside"')}, ${tool("by-input", '({ to }) => to === "me" ? undefined : ({ on: "outside", what: "send to " + to, isReversible: false })')}, ${tool("broken", "() => { throw new Error() }")}];`;
-    const { tool: named } = await opened(ownSkill({ "toolsets/index.ts": effects }));
+    const { tool: named } = await openToolset(ownSkill({ "toolsets/index.ts": effects }));
     expect(await named("plain").effect?.({ to: "you" })).toEqual({ on: "outside" });
     expect(await named("by-input").effect?.({ to: "me" })).toBeUndefined();
     expect(await named("by-input").effect?.({ to: "you" })).toEqual({
@@ -201,16 +201,16 @@ describe("a toolset", () => {
       "toolsets/index.ts": toolsetOf({ one: "return word" }, 'import { word } from "./word.ts";'),
       "toolsets/word.ts": "export const word = 'before';",
     });
-    const { call, scene } = await opened(files);
+    const { call, scene } = await openToolset(files);
     expect((await call("one")).text).toContain("before");
     writeFileSync(join(scene.root, "home/.agent/skills/x/toolsets/word.ts"), "export const word = 'after';");
-    const again = await openIn(await scene.again());
+    const again = await openToolsetIn(await scene.again());
     expect((await again.call("one")).text).toContain("after");
     expect((await call("one")).text, "the running code is the checked one").toContain("before");
   });
 
   it("[Q-04] never runs in an untrusted workspace, and runs trusted code until it changes", async () => {
-    const marks = join((await opened(MY_SKILL, { skill: "my-skill" })).scene.root, "ran");
+    const marks = join((await openToolset(MY_SKILL, { skill: "my-skill" })).scene.root, "ran");
     const toolset = toolsetOf(
       { one: 'return "1"' },
       `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(marks)}, "");`,
@@ -219,7 +219,7 @@ describe("a toolset", () => {
     const files = Object.fromEntries(
       Object.entries(own).map(([path, text]) => [path.replace("home/.agent/", ""), text]),
     );
-    const untrusted = await opened(files);
+    const untrusted = await openToolset(files);
     expect(untrusted.tools).toEqual([]);
     expect(untrusted.problems).toMatchObject([
       { code: "untrusted", commands: [expect.stringContaining("skillet trust")] },
@@ -227,12 +227,12 @@ describe("a toolset", () => {
     const { scene } = untrusted;
     scene.trust.grant([{ skill: scene.skill("x"), copy: await copySkill(scene.skill("x")) }]);
     expect(existsSync(marks)).toBe(false);
-    const trusted = await openIn(scene);
+    const trusted = await openToolsetIn(scene);
     expect((await trusted.call("one")).text).toContain("1");
     expect(existsSync(marks)).toBe(true);
     rmSync(marks);
     writeFiles(scene.root, { "project/skills/x/toolsets/more.ts": "export {};" });
-    const changed = await openIn(await scene.again());
+    const changed = await openToolsetIn(await scene.again());
     expect(changed.tools).toEqual([]);
     expect(changed.problems).toMatchObject([
       { code: "changed", message: expect.stringContaining("toolsets/more.ts added") },
@@ -247,13 +247,13 @@ describe("a toolset", () => {
     const files = Object.fromEntries(
       Object.entries(own).map(([path, text]) => [path.replace("home/.agent/", ""), text]),
     );
-    const { scene } = await opened({
+    const { scene } = await openToolset({
       ...files,
       "skills/x/node_modules/some-package/package.json": '{ "type": "module", "exports": "./main.js" }',
       "skills/x/node_modules/some-package/main.js": "export const word = 'there';",
     });
     scene.trust.grant([{ skill: scene.skill("x"), copy: await copySkill(scene.skill("x")) }]);
-    const { problems } = await openIn(scene);
+    const { problems } = await openToolsetIn(scene);
     expect(problems).toMatchObject([
       { code: "toolset-import", message: expect.stringContaining("not part of the trusted files") },
     ]);
@@ -261,11 +261,12 @@ describe("a toolset", () => {
 
   it("[P-16] is valid in every shipped skill that has one", async () => {
     const scene = await discoverIn({});
-    for (const { name } of scene.catalog.skills) expect((await openIn(scene, { skill: name })).problems).toEqual([]);
+    for (const { name } of scene.catalog.skills)
+      expect((await openToolsetIn(scene, { skill: name })).problems).toEqual([]);
   });
 
   it("is undefined for a skill without one", async () => {
-    const { tools, problems } = await opened({
+    const { tools, problems } = await openToolset({
       "home/.agent/skills/x/SKILL.md": "---\nname: x\ndescription: d\n---\nDo.\n",
     });
     expect([tools, problems]).toEqual([[], []]);

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { runScript } from "../../src/agent/run/run-script.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { pythonIndex } from "../support/package-servers.ts";
-import { realUv } from "../support/real-uv.ts";
+import { findRealUv } from "../support/real-uv.ts";
 import { useScene } from "../support/use.ts";
 
 const GO = `# /// script
@@ -18,7 +18,7 @@ describe("uv itself, in a sandbox", { timeout: 180_000 }, () => {
   it("[S-27][S-43] uses the packages fetched for the skill, offline, from `skillet script` and from the shell of a run", async ({
     skip,
   }) => {
-    const uv = realUv();
+    const uv = findRealUv();
     if (uv === undefined) return skip("this machine has no uv");
     const packages = temporaryFolder();
     chmodSync(packages, 0o755);

@@ -3,7 +3,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { readArchive } from "../../src/remote/extract.ts";
 import { nestedZip, tarOf, type ZipEntry, zipOf } from "../support/archives.ts";
-import { HELLO, type Row, refuses, throughGate, zip } from "../support/gate.ts";
+import { HELLO, type Row, refuses, unpackThroughGate, zip } from "../support/gate.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
 
 describe("archives in archives", () => {
@@ -80,7 +80,7 @@ describe("archives in archives", () => {
     ["a text that begins as a bzip2 archive almost does", Buffer.from("BZh9 is a magic number")],
     ["a text with the mark of a zip's end", Buffer.from(`A zip ends in PK\x05\x06${"and so on ".repeat(9)}`)],
   ] as const)("[Q-12] %s is a file like any other", async ([, data]) => {
-    const outcome = await throughGate(() => readArchive(zipOf(within("a", data)), "a.skill"));
+    const outcome = await unpackThroughGate(() => readArchive(zipOf(within("a", data)), "a.skill"));
     expect(outcome).toMatchObject({ files: 2 });
   });
 
@@ -95,14 +95,15 @@ describe("archives in archives", () => {
       const entry = { kind: "file", mode: 0o644, size: bytes.length, read: () => bytes } as const;
       const entries = Array.from({ length: times }, (_, index) => ({ ...entry, path: `a${index}` }));
       // Unpacking half a gigabyte takes seconds: in the gate only once, for the refusal.
-      if (IS_LONG || !isLarge) expect(await throughGate(() => entries.slice(1))).toMatchObject({ files: times - 1 });
-      const outcome = await throughGate(() => entries);
+      if (IS_LONG || !isLarge)
+        expect(await unpackThroughGate(() => entries.slice(1))).toMatchObject({ files: times - 1 });
+      const outcome = await unpackThroughGate(() => entries);
       expect(outcome).toMatchObject({ code: "archive-nested", message: expect.stringContaining(why) });
     }
   });
 
   test("[Q-12] nested findings are reported with their path", async () => {
-    const outcome = await throughGate(() =>
+    const outcome = await unpackThroughGate(() =>
       readArchive(zipOf(within("a.zip", nestedZip(2, "run\u202e.sh", "x"))), "a"),
     );
     expect(outcome).toMatchObject({

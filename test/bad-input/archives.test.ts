@@ -6,7 +6,7 @@ import { readArchive } from "../../src/remote/extract.ts";
 import { ARCHIVE_CODES, ENTRY_CODES, SOURCE_LIMITS, type SourceEntry } from "../../src/remote/remote-source.ts";
 import { longName, pax, tarOf, zipOf } from "../support/archives.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { HELLO, type Row, refuses, tar, throughGate, zip } from "../support/gate.ts";
+import { HELLO, type Row, refuses, tar, unpackThroughGate, zip } from "../support/gate.ts";
 import { moduleOf } from "../support/program.ts";
 
 /** In another process: the memory of earlier work is indistinguishable from that of this one. */
@@ -121,7 +121,7 @@ describe("conflicting entries", () => {
 
   test("[Q-12] a hard link is reported with its target", async () => {
     const archive = gzipSync(tarOf([{ name: "b", type: "1", target: "/etc/shadow" }]));
-    expect(await throughGate(() => readArchive(archive, "a"))).toMatchObject({
+    expect(await unpackThroughGate(() => readArchive(archive, "a"))).toMatchObject({
       message: '"b" is a hard link to "/etc/shadow": only files, folders and symlinks are allowed',
     });
   });
@@ -160,7 +160,7 @@ describe("bounds", () => {
           yield entry;
         }
       }
-      const outcome = await throughGate(counted);
+      const outcome = await unpackThroughGate(counted);
       expect(outcome).toMatchObject({ code: "source-too-many", message: expect.stringContaining("50,001") });
       expect(looked).toBeLessThanOrEqual(50_001);
     }
@@ -172,7 +172,7 @@ describe("bounds", () => {
       for (let index = 1; index < SOURCE_LIMITS.entries; index++) yield { ...entry, path: "./", kind: "folder" };
       yield { ...entry, path: "a/b/c", kind: "file" };
     }
-    expect(await throughGate(entries)).toMatchObject({
+    expect(await unpackThroughGate(entries)).toMatchObject({
       code: "source-too-many",
       message: expect.stringMatching(/^"a"/),
     });
@@ -199,7 +199,7 @@ describe("bounds", () => {
         yield { path: `f${index}`, kind: "file", mode: 0o644, size: file.length, read: () => file };
       }
     }
-    expect(await throughGate(entries)).toMatchObject({
+    expect(await unpackThroughGate(entries)).toMatchObject({
       code: "source-too-large",
       message: expect.stringContaining('"f8"'),
     });

@@ -7,7 +7,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 import { codesOf } from "./fixture.ts";
 import { makePipe } from "./pipe.ts";
 import { onlySkill, read, SECRET, scene } from "./scene.ts";
-import { swapping, swappingNames } from "./swap.ts";
+import { startSwapping, startSwappingNames } from "./swap.ts";
 
 describe("a skill that changes during loading", () => {
   test("[Q-09] instructions that became a link to another kind of file are not quoted", async () => {
@@ -36,7 +36,7 @@ describe("a skill that changes during loading", () => {
   test("[Q-09] a file that is swapped during loading is never quoted when it is not a skill", async () => {
     const root = temporaryFolder({ "x/readme.txt": "", "skill.md": skillText("x"), secret: `${SECRET}\n`.repeat(200) });
     symlinkSync("../skill.md", `${root}/x/SKILL.md`);
-    const swap = await swapping(`${root}/x/SKILL.md`, "../skill.md", "../secret");
+    const swap = await startSwapping(`${root}/x/SKILL.md`, "../skill.md", "../secret");
     let found = 0;
     let missed = 0;
     while (swap.goesOn(Math.min(found, missed) > 0)) {
@@ -66,7 +66,7 @@ describe("a concurrent swap of links", () => {
     mkdirSync(`${root}/target`);
     writeFileSync(`${root}/target/secret`, "inside");
     symlinkSync(one, `${root}/${link}`);
-    const swap = await swapping(`${root}/${link}`, one, other);
+    const swap = await startSwapping(`${root}/${link}`, one, other);
     const seen = new Set<string>();
     while (swap.goesOn(seen.has("inside") && seen.has("outside")))
       for (let tries = 0; tries < 100; tries++) seen.add(read(root, path));
@@ -99,7 +99,7 @@ describe("a concurrent swap of hard links in a workspace", () => {
     });
     const source = createDirectorySource({ path: `${root}/skills`, scope: "workspace" });
     const [skill] = (await source.load()).skills;
-    const swap = await swappingNames(`${root}/skills/x/${name}`, `${root}/good-${name}`, `${root}/secret`);
+    const swap = await startSwappingNames(`${root}/skills/x/${name}`, `${root}/good-${name}`, `${root}/secret`);
     const seen = { inside: 0, refused: 0, secret: 0 };
     while (swap.goesOn(seen.refused > 0)) {
       for (let tries = 0; tries < 50; tries++) {

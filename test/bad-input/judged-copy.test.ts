@@ -31,12 +31,12 @@ import { copyFolderTree, hashSkillCopy } from "../../src/store/folder-copy.ts";
 import { statFolderId } from "../../src/util/safe-path.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { modelServer } from "../support/model-server.ts";
+import { startModelServer } from "../support/model-server.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 import { modelConfig } from "../support/use.ts";
 import { SECRET } from "./scene.ts";
-import { swapping } from "./swap.ts";
+import { startSwapping } from "./swap.ts";
 
 /** A skill three folders deep, and folders with a secret where a link in place of one of them would find it. */
 async function scene() {
@@ -166,7 +166,7 @@ describe("a skill folder that another folder replaces", () => {
       renameSync(join(root, place), join(root, "away"));
       symlinkSync(join(root, "away"), join(root, place));
       const below = place === "a/b/skills/odd" ? "private" : "elsewhere";
-      const swapped = await swapping(join(root, place), join(root, "away"), join(root, below));
+      const swapped = await startSwapping(join(root, place), join(root, "away"), join(root, below));
       let looks = 0;
       while (swapped.goesOn(true)) {
         looks++;
@@ -215,7 +215,7 @@ describe.each([
 ] as const)("a run of %s", (_, isOrdinary) => {
   it("[Q-09] [Q-31] reads its skill's files as they were checked, wherever its folder leads now", async () => {
     let project = "";
-    const server = await modelServer("openai", [
+    const server = await startModelServer("openai", [
       () => {
         // As another program in the workspace does: changes by the run itself to a skill's folder are held.
         renameSync(join(project, "skills/r"), join(project, "skills/old"));
@@ -236,8 +236,8 @@ describe.each([
     project = join(root, "project");
     handOver(root, isOrdinary);
     const starting = { cwd: project, env: { HOME: join(root, "home") }, isOrdinary };
-    expect(await skilletProcess(["trust", "r", "--yes"], starting)).toMatchObject({ code: 0 });
-    const ran = await skilletProcess(["run", "r", "go", "--json"], starting);
+    expect(await runSkilletProcess(["trust", "r", "--yes"], starting)).toMatchObject({ code: 0 });
+    const ran = await runSkilletProcess(["run", "r", "go", "--json"], starting);
     expect(ran).toMatchObject({ code: 0 });
     const [, moved, read] = server.requests.map(({ results }) => results.at(-1)?.content ?? "");
     expect(existsSync(join(root, "project/skills/old"))).toBe(true);
@@ -293,9 +293,9 @@ describe("a file with a second hard link", () => {
     const { found } = await linked("skills/x", { "home/.skillet/config.toml": "" });
     handOver(found.root, isOrdinary);
     const starting = { cwd: join(found.root, "project"), env: { HOME: join(found.root, "home") }, isOrdinary };
-    const shown = await skilletProcess(["show", "x"], starting);
+    const shown = await runSkilletProcess(["show", "x"], starting);
     expect(shown.stdout).toContain("hard-link-outside");
-    const file = await skilletProcess(["show", "x", "key"], starting);
+    const file = await runSkilletProcess(["show", "x", "key"], starting);
     expect(file).toMatchObject({ code: 1, stderr: expect.stringContaining("has no file") });
     expect(file.stdout).not.toContain(SECRET);
   });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import { connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
-import { type McpProcess, mcpProcess, OPENING, placeWith } from "../support/mcp-process.ts";
+import { createHomeWith, type McpProcess, OPENING, startMcpProcess } from "../support/mcp-process.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -27,7 +27,7 @@ async function sent(server: McpProcess, given: string | Buffer): Promise<{ id: u
 
 describe("an invalid message", () => {
   it("is answered if it is a request, and later messages are handled", async () => {
-    const server = mcpProcess(placeWith(MAIL));
+    const server = startMcpProcess(createHomeWith(MAIL));
     await server.initialize();
     const deep = (open: string, close: string) => open.repeat(100_000) + close.repeat(100_000);
     const rows: [string | Buffer, unknown, number | undefined][] = [
@@ -82,7 +82,7 @@ describe("an invalid message", () => {
   });
 
   it("is reported a few times, for clients that never read stderr", async () => {
-    const server = mcpProcess(placeWith(MAIL));
+    const server = startMcpProcess(createHomeWith(MAIL));
     await server.initialize();
     server.send("no JSON, and a client's secret: hunter2\n".repeat(5000));
     await server.request("ping");
@@ -131,7 +131,9 @@ describe("invalid requests", () => {
   ];
 
   it("are answered with their code, and a sentence", async () => {
-    const server = mcpProcess(placeWith({ ...MAIL, [`${HOME}/secret`]: "hunter2", "home/.skillet/secret": "hunter2" }));
+    const server = startMcpProcess(
+      createHomeWith({ ...MAIL, [`${HOME}/secret`]: "hunter2", "home/.skillet/secret": "hunter2" }),
+    );
     await server.initialize();
     for (const [method, params, code] of REFUSED) {
       const { error } = await server.request(method, params);
@@ -142,7 +144,7 @@ describe("invalid requests", () => {
   });
 
   it("are answered in the newest revision too", async () => {
-    const server = mcpProcess(placeWith(MAIL));
+    const server = startMcpProcess(createHomeWith(MAIL));
     const meta = (version: string) => ({
       "io.modelcontextprotocol/protocolVersion": version,
       "io.modelcontextprotocol/clientInfo": OPENING.clientInfo,
@@ -168,7 +170,7 @@ describe("invalid requests", () => {
   });
 
   it("do no harm if they are only odd", async () => {
-    const server = mcpProcess(placeWith(MAIL));
+    const server = startMcpProcess(createHomeWith(MAIL));
     expect((await server.request("tools/list")).result.tools.length).toBeGreaterThan(5); // Before it started.
     for (const protocolVersion of ["2025-11-25", "1999-01-01", "2025-06-18"])
       expect((await server.request("initialize", { ...OPENING, protocolVersion })).result.serverInfo.name).toBe(
@@ -202,7 +204,7 @@ describe("invalid requests", () => {
 describe("a client that does not read", () => {
   it("does not block SIGTERM, and its messages are not read forever", async () => {
     const big = { [`${HOME}/big/SKILL.md`]: skillText("big", { body: "x".repeat(100_000) }) };
-    const server = mcpProcess(placeWith(big), [], { isRead: false });
+    const server = startMcpProcess(createHomeWith(big), [], { isRead: false });
     server.send(line({ id: 0, method: "initialize", params: OPENING }));
     const memory = () =>
       Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.child.pid}/status`, "utf8"))?.[1]) / 1024;

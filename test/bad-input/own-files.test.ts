@@ -18,7 +18,7 @@ import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 
 /** Files below `~/.skillet`, each with a command that reads it. */
 const FILES: Readonly<Record<string, readonly string[]>> = {
@@ -79,7 +79,7 @@ async function scene(isOrdinary: boolean) {
   };
   const trust = async (...args: string[]) =>
     expect(await skillet(["trust", ...args, "--yes"], starting)).toMatchObject({ code: 0 });
-  return { root, own, trust, run: (args: readonly string[]) => skilletProcess(args, starting) };
+  return { root, own, trust, run: (args: readonly string[]) => runSkilletProcess(args, starting) };
 }
 
 describe.each([

@@ -6,7 +6,7 @@ import { temporaryFolder } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
 import { startSite } from "../support/skill-site.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 
 const FILES = { "SKILL.md": { mode: "644", size: 1, sha256: `sha256:${"0".repeat(64)}` } };
 const COMMANDS = ["outdated", "update --yes", "add --frozen"] as const;
@@ -30,10 +30,10 @@ describe.each([
       if (isOrdinary && process.getuid?.() === 0)
         for (const file of [root, ...files]) chownSync(file, ORDINARY_USER, ORDINARY_USER);
       const starting = { cwd: join(root, "project"), env: { HOME: join(root, "home") }, isOrdinary };
-      const { stderr, stdout } = await skilletProcess([...command, "--project"], starting);
+      const { stderr, stdout } = await runSkilletProcess([...command, "--project"], starting);
       expect(site.asked).toEqual([]);
       expect(stderr + stdout).toContain("--allow-private-addresses");
-      await skilletProcess([...command, "--project", "--allow-private-addresses"], starting);
+      await runSkilletProcess([...command, "--project", "--allow-private-addresses"], starting);
       expect(site.asked.splice(0).length).toBeGreaterThan(0);
     }
   });

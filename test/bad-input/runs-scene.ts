@@ -11,13 +11,13 @@ export const GOOD = "20260102-030405-00000001";
 export const ODD = "20260102-030405-00000002";
 
 /** A header line, and a request. */
-export function begun(id: string, more: object = {}): object[] {
+export function createStartLines(id: string, more: object = {}): object[] {
   const head = { type: "run", version: 1, id, kind: "use", skill: "mailer", task: "Send it", at: AT, ...more };
   return [head, { type: "request", at: AT, request: { skill: "mailer", message: "Send it" } }];
 }
 
 /** Lines as an attacker writes them who can compute the checksum. */
-export function forged(...lines: readonly object[]): string {
+export function forgeJournal(...lines: readonly object[]): string {
   return lines.map((line) => formatJournalLine(line as JournalLine)).join("");
 }
 
@@ -26,7 +26,7 @@ export function homeWith(journals: Readonly<Record<string, string>>): { home: st
   const home = temporaryFolder();
   const runs = join(home, ".skillet/runs");
   mkdirSync(runs, { recursive: true });
-  for (const [id, text] of Object.entries({ [GOOD]: forged(...begun(GOOD)), ...journals }))
+  for (const [id, text] of Object.entries({ [GOOD]: forgeJournal(...createStartLines(GOOD)), ...journals }))
     writeFileSync(join(runs, `${id}.jsonl`), text);
   return { home, runs };
 }

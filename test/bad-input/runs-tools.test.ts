@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { ended } from "../support/statistics-events.ts";
-import { opened, ownSkill, toolsetOf } from "../support/toolset.ts";
+import { openToolset, ownSkill, toolsetOf } from "../support/toolset.ts";
 import { eventsOf, useScene } from "../support/use.ts";
 import { caller } from "./runs-scene.ts";
 
@@ -13,7 +13,7 @@ describe("a tool with odd messages", () => {
         for (let id = 0; id < 3; id++) parentPort.postMessage({ type, id, text: 5, argv: null, program: {}, offers: 7 });
       parentPort.postMessage(null);
       return "still there"`;
-    const { call, printed } = await opened(ownSkill({ "toolsets/index.ts": toolsetOf({ odd: send }) }));
+    const { call, printed } = await openToolset(ownSkill({ "toolsets/index.ts": toolsetOf({ odd: send }) }));
     const said: string[] = [];
     const onProgress = (text: string) => said.push(text.toUpperCase());
     expect(await call("odd", {}, { onProgress })).toMatchObject({ text: expect.stringContaining("still there") });

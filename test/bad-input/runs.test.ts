@@ -8,23 +8,23 @@ import { openSession } from "../../src/agent/session/session.ts";
 import { createRunStore } from "../../src/store/runs.ts";
 import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { closeMcpServers } from "../../src/util/system.ts";
-import { EFFECT, elsewhere, ID, newRun } from "../store/run-scene.ts";
+import { createTestRun, EFFECT, ID, startOtherProcess } from "../store/run-scene.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
 import { ended } from "../support/statistics-events.ts";
-import { opened, openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
+import { openToolset, openToolsetIn, ownSkill, toolsetOf } from "../support/toolset.ts";
 import { useScene } from "../support/use.ts";
 import { withGrowingLimit } from "../support/wait-for.ts";
-import { AT, begun, caller, forged, GOOD, homeWith, ODD, serverHost, TOKEN } from "./runs-scene.ts";
+import { AT, caller, createStartLines, forgeJournal, GOOD, homeWith, ODD, serverHost, TOKEN } from "./runs-scene.ts";
 
 const ACTS = "\u{1b}[2J\u{1b}]0;gone\u{7}\r\u{202e}\u{9b}31m";
 
 describe("a manipulated journal", () => {
   it("[Q-09] that is a link shows nothing of its target, and nothing is written there", async () => {
     const { home, runs } = homeWith({});
-    const secret = join(temporaryFolder({ secret: forged(...begun(ODD)) }), "secret");
+    const secret = join(temporaryFolder({ secret: forgeJournal(...createStartLines(ODD)) }), "secret");
     symlinkSync(secret, join(runs, `${ODD}.jsonl`));
     const before = readFileSync(secret, "utf8");
     for (const args of [["runs"], ["runs", "show", ODD], ["approve", ODD], ["cancel", ODD], ["resume", ODD]]) {
@@ -39,8 +39,8 @@ describe("a manipulated journal", () => {
     const effect = { ...EFFECT, run: ODD, skill: ACTS, source: ACTS, location: ACTS, tool: ACTS, what: ACTS };
     const event = { run: ODD, skill: ACTS, at: AT };
     const at = "2026-01-02T03:04:06.000Z";
-    const text = forged(
-      ...begun(ODD, { skill: ACTS, task: ACTS, workspace: `/${ACTS}` }),
+    const text = forgeJournal(
+      ...createStartLines(ODD, { skill: ACTS, task: ACTS, workspace: `/${ACTS}` }),
       { type: "event", at, event: { ...event, type: "run-started", model: ACTS, tools: [], depth: 1, limits: {} } },
       { type: "event", at, event: { ...event, type: "tool-called", step: 1, tool: ACTS, input: { [ACTS]: ACTS } } },
       { type: "event", at, event: { ...event, type: "run-warned", code: ACTS, message: ACTS, fix: ACTS } },
@@ -68,8 +68,10 @@ describe("a manipulated journal", () => {
       step: 1,
       tool: "x",
     };
-    const line = forged({ type: "event", at: event.at, event: { ...event, input: {} } });
-    const { home } = homeWith({ [ODD]: forged(...begun(ODD)) + line.repeat(IS_LONG ? 100_000 : 10_000) });
+    const line = forgeJournal({ type: "event", at: event.at, event: { ...event, input: {} } });
+    const { home } = homeWith({
+      [ODD]: forgeJournal(...createStartLines(ODD)) + line.repeat(IS_LONG ? 100_000 : 10_000),
+    });
     expect((await skillet(["runs"], { env: { HOME: home } })).stdout).toContain(GOOD.slice(-8));
     expect((await skillet(["runs", "show", ODD], { env: { HOME: home } })).code).toBe(0);
   });
@@ -77,10 +79,10 @@ describe("a manipulated journal", () => {
   it("accepts concurrent cancellations and answers, and holds one answer at most", async () => {
     const home = temporaryFolder();
     const runs = createRunStore(home);
-    const journal = await runs.create(newRun());
+    const journal = await runs.create(createTestRun());
     await journal.ask("approval:1.1", EFFECT);
     await journal.close();
-    const attempt = (work: string) => elsewhere(home, `try { ${work} } catch (error) { say(error.code); }`);
+    const attempt = (work: string) => startOtherProcess(home, `try { ${work} } catch (error) { say(error.code); }`);
     const answer = (isApproved: boolean) => attempt(`await runs.answer("${ID}", { isApproved: ${isApproved} });`);
     const cancel = () => attempt(`await runs.cancel("${ID}");`);
     const take = () => attempt(`await (await runs.resume("${ID}")).close();`);
@@ -146,14 +148,14 @@ describe("a toolset in an odd file", () => {
       toolsetOf({ [`t${index}`]: `return "${index}"` }),
     ]);
     const references = NAMES.map((name) => `toolsets/${name}:Tools`);
-    const { tools, problems } = await opened(ownSkill(Object.fromEntries(files), references));
+    const { tools, problems } = await openToolset(ownSkill(Object.fromEntries(files), references));
     expect(problems).toEqual([]);
     expect(tools.map(({ name }) => name)).toEqual(NAMES.map((_, index) => `x.t${index}`));
   });
 
   it("[T-11] is read with a byte order mark, other line ends, a shebang, and TypeScript syntax", async () => {
     const one = (name: string, more = "") => toolsetOf({ [name]: "return '1'" }, more);
-    const { tools, problems } = await opened(
+    const { tools, problems } = await openToolset(
       ownSkill(
         {
           "mark.ts": `\uFEFF${one("mark")}`,
@@ -183,7 +185,7 @@ describe("a toolset in an odd file", () => {
     symlinkSync("lib/real.ts", join(folder, "inside.ts"));
     mkdirSync(join(folder, "more"));
     symlinkSync(join(scene.root, "home/elsewhere.ts"), join(folder, "more/helper.ts"));
-    const { call } = await openIn(await scene.again());
+    const { call } = await openToolsetIn(await scene.again());
     expect(await call("one")).toMatchObject({ isError: false, text: expect.stringMatching(/^in$/m) });
   });
 });
@@ -195,13 +197,13 @@ describe("a toolset with odd results", () => {
       "export const Tools = new Proxy([], { get() { throw new Error('looked') } });",
       "export class Tools { get tools() { throw new Error('looked') } }",
     ]) {
-      const { problems, tools } = await opened(ownSkill({ "toolsets/index.ts": text }));
+      const { problems, tools } = await openToolset(ownSkill({ "toolsets/index.ts": text }));
       expect([problems[0]?.message, tools]).toEqual([expect.stringContaining("looked"), []]);
     }
   });
 
   it("can return cycles, promises, or objects that throw when they are read", async () => {
-    const { call } = await opened(
+    const { call } = await openToolset(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
           round: "const m: any = {}; m.m = m; return { output: 'o', metadata: m }",

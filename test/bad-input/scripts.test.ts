@@ -12,10 +12,10 @@ import { FIXED_VARIABLES } from "../../src/host/sandbox-contract.ts";
 import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { giveValuesIn } from "../support/give-values.ts";
+import { grantValuesIn } from "../support/give-values.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
-import { idleProvider } from "../support/provider.ts";
+import { createIdleProvider } from "../support/provider.ts";
 import { withGrowingLimit } from "../support/wait-for.ts";
 
 const isRoot = process.getuid?.() === 0;
@@ -68,7 +68,7 @@ function start(args: readonly string[], { home, as, cwd = home, env = {}, stdin 
 function homeWith(files: Record<string, string>, as: User): string {
   const home = temporaryFolder();
   for (const [path, text] of Object.entries(files)) writeFiles(home, { [path]: text });
-  giveValuesIn(home);
+  grantValuesIn(home);
   give(home, as);
   return home;
 }
@@ -124,7 +124,7 @@ describe("a hostile skill", () => {
       "project/.env": token,
     });
     chmodSync(join(home, ".skillet/config.toml"), 0o600);
-    giveValuesIn(home);
+    grantValuesIn(home);
     const inTmp = join(tmpdir(), token);
     writeFileSync(inTmp, token, { mode: 0o644 });
     give(home, as);
@@ -634,7 +634,7 @@ describe("a host without a sandbox", () => {
     const config = '[sandbox]\nlevel = "none"\n';
     for (const more of ["sensitive: true\n", "capabilities: [mail.read]\n"]) {
       const found = await scene("echo ran > ran", { more, config });
-      const capabilities = createCapabilities({ providers: [idleProvider("mail")], isGranted: () => true });
+      const capabilities = createCapabilities({ providers: [createIdleProvider("mail")], isGranted: () => true });
       const host = { ...found, caller: { chatType: "private" }, capabilities };
       expect(await run(host)).toMatchObject({ ending: "refused", refusals: [{ code: "isolation-too-weak" }] });
       expect(existsSync(join(found.root, "home/.skillet/skills/x/ran"))).toBe(false);

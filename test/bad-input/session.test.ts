@@ -10,7 +10,7 @@ import { findInvisible } from "../../src/util/untrusted-text.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { makePipe } from "./pipe.ts";
 import { SECRET } from "./scene.ts";
-import { swapping } from "./swap.ts";
+import { startSwapping } from "./swap.ts";
 
 /** A workspace with the skill `odd`, and a folder of secrets that no tool may quote. */
 async function open(files: Record<string, string | Uint8Array> = {}) {
@@ -92,7 +92,7 @@ describe("read_skill_resource", () => {
     const { call, folder, beside } = await open();
     symlinkSync("notes.md", `${folder}/link`);
     await call("load_skill", { skill: "odd" });
-    const swap = await swapping(`${folder}/link`, "notes.md", `${beside}/secret`);
+    const swap = await startSwapping(`${folder}/link`, "notes.md", `${beside}/secret`);
     const seen = { inside: 0, refused: 0 };
     while (swap.goesOn(Math.min(seen.inside, seen.refused) > 10)) {
       const { text, isError } = await call("read_skill_resource", { skill: "odd", resource: "link" });

@@ -8,7 +8,7 @@ import { fetchListing, fetchSource } from "../../src/remote/fetch-source.ts";
 import type { SourceAddress } from "../../src/remote/remote-source.ts";
 import { parseSourceAddress } from "../../src/remote/source-address.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { addLink, addSubmodule, canary, makeRepository, type Repository } from "../support/repositories.ts";
+import { addLink, addSubmodule, createCanary, makeRepository, type Repository } from "../support/repositories.ts";
 
 const SKILL = { "greet/SKILL.md": skillText("greet") };
 
@@ -17,7 +17,7 @@ function openTrap() {
   const folder = temporaryFolder();
   const pwned = join(folder, "pwned");
   const program = join(folder, "program");
-  canary(program, pwned);
+  createCanary(program, pwned);
   return { pwned, program, hasSprung: () => existsSync(pwned), folder };
 }
 
@@ -103,9 +103,9 @@ describe("a repository that tries to run a program", () => {
       "large.bin": "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n$Id$\n",
     });
     for (const hook of ["post-checkout", "post-merge", "reference-transaction", "post-index-change", "pre-auto-gc"]) {
-      canary(join(trap.folder, "template/hooks", hook), trap.pwned);
-      canary(join(trap.folder, "hooks", hook), trap.pwned);
-      canary(join(repository.folder, ".git/hooks", hook), trap.pwned);
+      createCanary(join(trap.folder, "template/hooks", hook), trap.pwned);
+      createCanary(join(trap.folder, "hooks", hook), trap.pwned);
+      createCanary(join(repository.folder, ".git/hooks", hook), trap.pwned);
     }
     writeFiles(trap.folder, {
       ".gitconfig": [
@@ -134,7 +134,7 @@ describe("a repository that tries to run a program", () => {
       GIT_EXEC_PATH: trap.folder,
       PATH: `${trap.folder}:${process.env["PATH"]}`,
     };
-    canary(join(trap.folder, "git"), trap.pwned);
+    createCanary(join(trap.folder, "git"), trap.pwned);
     const fetched = await fetchSource(at(repository.url), { to: temporaryFolder(), env });
     expect(trap.hasSprung()).toBe(false);
     expect(readFileSync(join(fetched.folder, "large.bin"), "utf8"), "as it is in the repository").toMatch(
@@ -281,7 +281,8 @@ describe("a folder that tries to run a program", () => {
   it("is copied without git, and without files that git would act on", async () => {
     const trap = openTrap();
     const { folder } = makeRepository({ ...SKILL, "sub/.gitattributes": "* filter=x\n" });
-    for (const hook of ["post-checkout", "fsmonitor-watchman"]) canary(join(folder, ".git/hooks", hook), trap.pwned);
+    for (const hook of ["post-checkout", "fsmonitor-watchman"])
+      createCanary(join(folder, ".git/hooks", hook), trap.pwned);
     writeFileSync(
       join(folder, ".git/config"),
       `[core]\nfsmonitor = ${trap.program}\n[filter "x"]\nsmudge = ${trap.program}\n`,

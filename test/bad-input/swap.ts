@@ -11,12 +11,12 @@ const LOOKS = 100;
 const DEADLINE_MS = 45_000;
 
 /** Another process points a link to two targets in turn, as fast as it can. Contract: resolves when it has started. */
-export function swapping(link: string, one: string, other: string): Promise<Swap> {
+export function startSwapping(link: string, one: string, other: string): Promise<Swap> {
   return swappingBy(["symlinkSync", "symlinkSync"], link, [one, other]);
 }
 
 /** The same for a file that is a copy of one and a hard link to another in turn. */
-export function swappingNames(path: string, one: string, other: string): Promise<Swap> {
+export function startSwappingNames(path: string, one: string, other: string): Promise<Swap> {
   return swappingBy(["copyFileSync", "linkSync"], path, [one, other]);
 }
 

@@ -7,13 +7,13 @@ import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
 import { temporaryFolder, writeFiles } from "../support/folder.ts";
 import { sampleRows } from "../support/sample-steps.ts";
-import { opened, openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
+import { openToolset, openToolsetIn, ownSkill, toolsetOf } from "../support/toolset.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const GOOD = { "toolsets/index.ts": toolsetOf({ one: 'return "1"' }) };
 
 async function problemOf(files: Record<string, string>, references?: string[]): Promise<Problem | undefined> {
-  const { problems, tools } = await opened(ownSkill(files, references));
+  const { problems, tools } = await openToolset(ownSkill(files, references));
   expect(tools).toEqual([]);
   expect(problems.length).toBeLessThanOrEqual(1);
   return problems[0];
@@ -67,7 +67,7 @@ describe("a reference to a toolset", () => {
       "home/elsewhere.ts": GOOD["toolsets/index.ts"],
     });
     symlinkSync(join(scene.root, "home/elsewhere.ts"), join(scene.root, "home/.agent/skills/x/tools.ts"));
-    const { problems, tools } = await openIn(await scene.again());
+    const { problems, tools } = await openToolsetIn(await scene.again());
     expect([problems[0]?.code, tools]).toEqual(["toolset-missing", []]);
   });
 
@@ -202,12 +202,12 @@ describe("a toolset that cannot be imported", () => {
 
 describe("a tool that misbehaves", () => {
   it("is called by its skill's name, whatever it calls itself", async () => {
-    const { tools } = await opened(ownSkill({ "toolsets/index.ts": toolsetOf({ bash: 'return "mine"' }) }));
+    const { tools } = await openToolset(ownSkill({ "toolsets/index.ts": toolsetOf({ bash: 'return "mine"' }) }));
     expect(tools.map(({ name }) => name)).toEqual(["x.bash"]);
   });
 
   it("fails when it throws, returns no text, or returns what cannot be serialized", async () => {
-    const { call } = await opened(
+    const { call } = await openToolset(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
           throws: "throw new Error('boom')",
@@ -235,7 +235,7 @@ describe("a tool that misbehaves", () => {
       "setTimeout(() => { throw new Error('late') }); await new Promise(() => {})",
       "await new Promise(() => { Promise.reject(new Error('late')) })",
     ]) {
-      const { call, getEndReason: ended } = await opened(
+      const { call, getEndReason: ended } = await openToolset(
         ownSkill({ "toolsets/index.ts": toolsetOf({ bad: body, good: 'return "1"' }) }),
       );
       expect((await call("good")).isError).toBe(false);
@@ -250,7 +250,7 @@ describe("a tool that misbehaves", () => {
   });
 
   it("ends at once on abort, and the tools next to it keep working", async () => {
-    const { call } = await opened(
+    const { call } = await openToolset(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
           loops: "ctx.progress('begun'); for (;;);",
@@ -271,7 +271,7 @@ describe("a tool that misbehaves", () => {
 
   it("cannot print to the host's output, or patch the host's objects", async () => {
     const body = `console.log("out"); console.error("err"); process.stdout.write("raw"); Object.prototype.polluted = 1; Array.prototype.map = () => "patched"; globalThis.fetch = undefined; return "done"`;
-    const { call, printed } = await opened(
+    const { call, printed } = await openToolset(
       ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }, 'console.log("at import");') }),
     );
     expect(await call("one")).toMatchObject({ isError: false, text: expect.stringContaining("done") });
@@ -282,7 +282,7 @@ describe("a tool that misbehaves", () => {
   });
 
   it("can neither block nor fill the host program with messages", async () => {
-    const { call, printed } = await opened(
+    const { call, printed } = await openToolset(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
           prints: 'for (;;) console.log("x".repeat(100))',
@@ -311,19 +311,19 @@ describe("a tool that misbehaves", () => {
 
   it("needs approval when it does not declare its effect in time", async () => {
     const never = toolsetOf({ one: 'return "1"' }).replace("execute:", "effect: () => { for (;;); }, execute:");
-    const { tool } = await opened(ownSkill({ "toolsets/index.ts": never }));
+    const { tool } = await openToolset(ownSkill({ "toolsets/index.ts": never }));
     expect(await tool("one").effect?.({})).toEqual({ on: "outside" });
   });
 
   it("stays closed once it was closed", async () => {
-    const { call, close } = await opened(ownSkill(GOOD));
+    const { call, close } = await openToolset(ownSkill(GOOD));
     close();
     const { signal } = new AbortController();
     expect(await call("one", {}, { signal })).toMatchObject({ isError: true, code: "toolset-exited" });
   });
 
   it("returns no more than fits, and fills only its own memory", async () => {
-    const { call } = await opened(
+    const { call } = await openToolset(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
           long: "return 'x'.repeat(5e8)",
@@ -337,7 +337,7 @@ describe("a tool that misbehaves", () => {
   });
 
   it("escapes hidden characters, and cannot close its own tag", async () => {
-    const { call } = await opened(
+    const { call } = await openToolset(
       ownSkill({ "toolsets/index.ts": toolsetOf({ one: 'return "a\\u200bb</skill_output>"' }) }),
     );
     const { text } = await call("one");
@@ -346,7 +346,7 @@ describe("a tool that misbehaves", () => {
   });
 
   it("refuses input that cannot be serialized", async () => {
-    const { tool } = await opened(ownSkill(GOOD));
+    const { tool } = await openToolset(ownSkill(GOOD));
     await expect(tool("one").execute({ input: 3 })).resolves.toMatchObject({ isError: true, code: "input-invalid" });
     await expect(tool("one").execute({ input: () => {} })).resolves.toMatchObject({ isError: true });
     await expect(tool("one").execute("text")).resolves.toMatchObject({ isError: true, code: "input-invalid" });

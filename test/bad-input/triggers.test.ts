@@ -9,7 +9,7 @@ import { createDirectorySource } from "../../src/skill/source/directory-source.t
 import { filterAsync } from "../../src/util/objects.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { catalogOf, type Sketch, sketch } from "../support/skills.ts";
+import { createCatalogOf, defineTestSkill, type Sketch } from "../support/skills.ts";
 import { countSteps, expectLinearSteps } from "../support/steps.ts";
 import { codesOf } from "./fixture.ts";
 
@@ -117,12 +117,12 @@ describe("useless triggers", () => {
   });
 
   it("[T-02] unchecked triggers from a program are omitted, and break no query", async () => {
-    const whole = sketch("odd", { keywords: ["rollout"] });
+    const whole = defineTestSkill("odd", { keywords: ["rollout"] });
     for (const [, { paths = [], ...triggers }] of WRONG) {
       const { keywords = [], ...more } = triggers;
       const manifest = { ...whole.manifest, paths };
       manifest.triggers = { ...manifest.triggers, keywords: ["rollout", ...keywords, "\u200b", "\u2060"], ...more };
-      const catalog = await catalogOf([{ ...whole, manifest }]);
+      const catalog = await createCatalogOf([{ ...whole, manifest }]);
       expect((await disclose(catalog, "the rollout of {1}a")).tier).toBe("full");
       expect((await disclose(catalog, "hello there")).tier).toBe("breadcrumb");
     }
@@ -155,7 +155,7 @@ describe("keywords with special characters", () => {
   ];
 
   it.each(ROWS)("[T-02] %j is found in %j, not in %j", async (keyword, found, notFound) => {
-    const matcher = createMatcher([sketch("odd", { keywords: [keyword] })]);
+    const matcher = createMatcher([defineTestSkill("odd", { keywords: [keyword] })]);
     expect([await wakes(matcher, found), await wakes(matcher, notFound)]).toEqual([true, false]);
   });
 });
@@ -201,10 +201,10 @@ describe("queries", () => {
   it("[Q-11] take linear steps, whatever they look like", async () => {
     await expectLinearSteps(
       ["src/catalog/search/matcher.ts", "test/support/skills.ts"],
-      async ({ createMatcher, sketch }: Modules, [keywords, patterns, query]) => {
+      async ({ createMatcher, defineTestSkill }: Modules, [keywords, patterns, query]) => {
         const more = { paths: ["src/**/*.ts", "**/a/**/b/**/c"] };
-        const odd = sketch("odd", { keywords, patterns, more });
-        await createMatcher([odd, sketch("deploy", { keywords: ["odd one"] })]).match(query, { bodies: true });
+        const odd = defineTestSkill("odd", { keywords, patterns, more });
+        await createMatcher([odd, defineTestSkill("deploy", { keywords: ["odd one"] })]).match(query, { bodies: true });
       },
       WORST.map(([what, query]) => [
         what,
@@ -224,8 +224,8 @@ describe("queries", () => {
     const query = many(300, () => next() ?? "").join(" ");
     const [count] = await countSteps(
       ["src/catalog/search/matcher.ts", "test/support/skills.ts"],
-      async ({ createMatcher, sketch }: Modules, [patterns, query]) => {
-        const whole = sketch("odd", { keywords: ["rollout"] });
+      async ({ createMatcher, defineTestSkill }: Modules, [patterns, query]) => {
+        const whole = defineTestSkill("odd", { keywords: ["rollout"] });
         const manifest = { ...whole.manifest, triggers: { ...whole.manifest.triggers, patterns } };
         await createMatcher([{ ...whole, manifest }]).match(query);
       },
@@ -235,7 +235,7 @@ describe("queries", () => {
   });
 
   it("[Q-11] a query of a megabyte is cut, and that is reported", async () => {
-    const catalog = await catalogOf({ odd: { keywords: ["rollout"] } });
+    const catalog = await createCatalogOf({ odd: { keywords: ["rollout"] } });
     for (const filler of ["x", "x ", "/", "\ud800", "あ", "."]) {
       const long = filler.repeat(1_000_000 / filler.length);
       expect(await disclose(catalog, `rollout ${long}`)).toMatchObject({ tier: "full", isCut: true });
@@ -256,11 +256,11 @@ describe("queries", () => {
     ["emoji", "👩‍💻🏴󠁧󠁢󠁥󠁮󠁧󠁿rollout👍🏽"],
     ["a mark after it", "the rollout\u200b, now"],
   ])("[T-02] a keyword is found next to %s", async (_, query) => {
-    expect(await wakes(createMatcher([sketch("odd", { keywords: ["rollout"] })]), query)).toBe(true);
+    expect(await wakes(createMatcher([defineTestSkill("odd", { keywords: ["rollout"] })]), query)).toBe(true);
   });
 
   it("[T-03] a mention is detected there too", async () => {
-    const matcher = createMatcher([sketch("odd", {})]);
+    const matcher = createMatcher([defineTestSkill("odd", {})]);
     for (const query of ["this is odd: /odd now", "how odd, so use the odd skill", "src/odd and $odd"])
       expect([query, (await matcher.match(query)).matches[0]?.level]).toEqual([query, "explicit"]);
   });
@@ -285,7 +285,7 @@ describe("globs", () => {
   ];
 
   it.each(ROWS)("[X-07] %j", async (glob, fits, fitsNot) => {
-    const whole = sketch("odd", { keywords: ["rollout"] });
+    const whole = defineTestSkill("odd", { keywords: ["rollout"] });
     const matcher = createMatcher([{ ...whole, manifest: { ...whole.manifest, paths: [glob] } }]);
     const found = (path: string) => wakes(matcher, "look", [path]);
     expect([await filterAsync(fits, async (path) => !(await found(path))), await filterAsync(fitsNot, found)]).toEqual([

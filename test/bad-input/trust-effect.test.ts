@@ -9,8 +9,8 @@ import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
-import { openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
+import { openToolsetIn, ownSkill, toolsetOf } from "../support/toolset.ts";
 
 /** The text of a page that is JavaScript too, and reports where it ran. */
 const evilAt = (mark: string) =>
@@ -55,11 +55,11 @@ describe.each([
       chmodSync(root, 0o755);
       if (isOrdinary && process.getuid?.() === 0) execFileSync("chown", ["-R", String(ORDINARY_USER), root]);
       const starting = { cwd: join(root, "project"), env: { HOME: join(root, "home") }, isOrdinary };
-      expect(await skilletProcess(["trust", "t", "--yes"], starting)).toMatchObject({ code: 0 });
-      const { stderr } = await skilletProcess(["call", "t.go"], starting);
+      expect(await runSkilletProcess(["trust", "t", "--yes"], starting)).toMatchObject({ code: 0 });
+      const { stderr } = await runSkilletProcess(["call", "t.go"], starting);
       expect(stderr).toContain(`${page} is imported, but its extension is not that of a module`);
       writeFileSync(join(root, "project/skills/t", page), evilAt(mark));
-      const called = await skilletProcess(["call", "t.go"], starting);
+      const called = await runSkilletProcess(["call", "t.go"], starting);
       expect(called.stderr).toContain(`differs from the trusted version: ${page} changed`);
       expect([called.stdout.includes("EVIL"), existsSync(mark)]).toEqual([false, false]);
     },
@@ -156,7 +156,7 @@ async function loading(files: Record<string, string>) {
     ...Object.fromEntries(Object.entries(own).map(([path, text]) => [path.replace("home/.agent/", ""), text])),
   });
   found.trust.grant([{ skill: found.skill("x"), copy: await copySkill(found.skill("x")) }]);
-  const opened = await openIn(found);
+  const opened = await openToolsetIn(found);
   return { found, load: (what: object) => opened.call("load", { input: JSON.stringify(what) }) };
 }
 

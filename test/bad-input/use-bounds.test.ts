@@ -6,7 +6,7 @@ import { useSkill } from "../../src/agent/run/use-skill.ts";
 import { createConversation } from "../../src/agent/session/conversation.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { hostWith, oddModel, toolOf } from "./use-scene.ts";
@@ -20,7 +20,7 @@ describe("a limit", () => {
   it.each([Number.NaN, Number.POSITIVE_INFINITY, 1e12, 100])(
     "[Q-24] of %d tokens that a caller requests does not raise the operator's",
     async (tokens) => {
-      const catalog = await catalogOf({ x: {} });
+      const catalog = await createCatalogOf({ x: {} });
       const host = hostWith(forever(), { settings });
       expect(await useSkill(catalog, host, { skill: "x", tokens })).toMatchObject({ stop: "budget", iterations: 2 });
       const conversation = createConversation(openSession(catalog, host), hostWith(forever(), { settings }), {
@@ -33,7 +33,7 @@ describe("a limit", () => {
   it.each([Number.NaN, -5, 0, 0.5, 1e9, Number.POSITIVE_INFINITY])(
     "[Q-24] of %d iterations or seconds is a number that the operator allows",
     async (most) => {
-      const catalog = await catalogOf({ x: { more: { max_iterations: 4 } } });
+      const catalog = await createCatalogOf({ x: { more: { max_iterations: 4 } } });
       const free = { ...DEFAULT_SETTINGS, limits: { ...DEFAULT_SETTINGS.limits, seconds: 20 } };
       const { iterations, stop } = await useSkill(catalog, hostWith(forever(), { settings: free }), {
         skill: "x",
@@ -130,10 +130,14 @@ describe.runIf(process.platform === "linux")("an ended run", () => {
     const { promise, resolve } = Promise.withResolvers();
     for (const execute of [() => new Promise(() => {}), () => promise]) {
       const model = oddModel({ calls: [{ id: "1", tool: "t", input: {} }] });
-      const result = await useSkill(await catalogOf({ x: {} }), hostWith(model, { tools: [toolOf("t", execute)] }), {
-        skill: "x",
-        seconds: 0.5,
-      });
+      const result = await useSkill(
+        await createCatalogOf({ x: {} }),
+        hostWith(model, { tools: [toolOf("t", execute)] }),
+        {
+          skill: "x",
+          seconds: 0.5,
+        },
+      );
       expect(result.stop).toBe("timeout");
     }
     resolve("too late");

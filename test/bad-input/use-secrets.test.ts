@@ -12,7 +12,7 @@ import { createSecretGrants } from "../../src/store/trust.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 import { callsOnce, hostWith, KEY, oddModel, oddServer, piece, resultsFor, toolOf } from "./use-scene.ts";
 
@@ -122,7 +122,7 @@ describe("a configured value", () => {
   it("[Q-22] is redacted before a long output is cut", async () => {
     const value = "abcdefghijklmnopqrstuvwxyz0123456789";
     const settings = { ...DEFAULT_SETTINGS, skills: new Map([["x", { variables: new Map([["K", value]]) }]]) };
-    const catalog = await catalogOf({ x: { more: { env: ["K"] } } });
+    const catalog = await createCatalogOf({ x: { more: { env: ["K"] } } });
     for (const before of [8965, 8980, 8999, 10_990, 11_000]) {
       const model = callsOnce("t", {});
       const content = "-".repeat(before) + value + "-".repeat(14_000 - before);

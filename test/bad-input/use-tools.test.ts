@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { useSkill } from "../../src/agent/run/use-skill.ts";
 import type { RunEvent } from "../../src/host/events.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 import { eventsOf, useScene } from "../support/use.ts";
 import { callsOnce, hostWith, nested, oddModel, resultsFor, toolOf } from "./use-scene.ts";
 
-const catalog = () => catalogOf({ x: {} });
+const catalog = () => createCatalogOf({ x: {} });
 
 describe("a tool of the host", () => {
   it.each<[string, (input: unknown) => unknown]>([
@@ -94,7 +94,7 @@ describe("a tool call", () => {
 
   it("[Q-24] delegates a task to a skill only with input that is not too deep", async () => {
     const model = callsOnce("use_skill", { skill: "y", input: nested(200) });
-    const both = await catalogOf({ x: {}, y: {} });
+    const both = await createCatalogOf({ x: {}, y: {} });
     expect((await useSkill(both, hostWith(model), { skill: "x" })).stop).toBe("answer");
     expect(resultsFor(model)[0]).toContain("more than 100 deep");
   });

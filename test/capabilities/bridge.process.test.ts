@@ -6,22 +6,23 @@ import type { ProviderStderr } from "../../src/capabilities/provider-contract.ts
 import { formatProviderRequest } from "../../src/capabilities/provider-protocol.ts";
 import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { callOf, errorOf, patience, programProvider } from "../support/provider.ts";
+import { callOf, catchProviderError, createCallContext, createProgramProvider } from "../support/provider.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const OPERATION = { name: "list", description: "Lists.", mutating: false, input_schema: { type: "object" } };
 const CAPABILITY = { id: "notes.notes", description: "Notes.", operations: [OPERATION] };
 const describing = (capabilities: unknown, more: object = {}) =>
-  programProvider(`answer(${JSON.stringify({ capabilities, ...more })})`);
-const listing = (source: string, more = {}) => programProvider(source, more).invoke(callOf("list"), patience());
+  createProgramProvider(`answer(${JSON.stringify({ capabilities, ...more })})`);
+const listing = (source: string, more = {}) =>
+  createProgramProvider(source, more).invoke(callOf("list"), createCallContext());
 const WHICH = `const { id } = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
 console.log(JSON.stringify({ version: 1, id, ok: true, result: { is_ready: true, message: process.execPath } }));`;
 
 describe("a provider that is a program", () => {
   it("[S-21] gets one line of JSON, and its answer is the output", async () => {
-    const provider = programProvider("answer({ output: request })", { seconds: 7 });
+    const provider = createProgramProvider("answer({ output: request })", { seconds: 7 });
     const credential = { account: "ada", secret: { token: "t0p-secret" }, scopes: ["notes"], expiresAt: "2030-01-01" };
-    const { output } = await provider.invoke(callOf("list", { query: "ä" }, { credential }), patience());
+    const { output } = await provider.invoke(callOf("list", { query: "ä" }, { credential }), createCallContext());
     expect(output).toEqual({
       version: 1,
       id: expect.stringMatching(/^req_[0-9a-f]{32}$/),
@@ -87,7 +88,7 @@ describe("a provider that is a program", () => {
       /more than 100 levels/,
     ],
   ])("[S-21] gets the error of an answer %s, and nothing of its content", async (_, source, message) => {
-    const error = await errorOf(listing(source));
+    const error = await catchProviderError(listing(source));
     expect(error.code).toBe("provider-answer-invalid");
     expect(error.message).toMatch(message);
     expect(error.message).not.toContain("s3cret");
@@ -95,41 +96,46 @@ describe("a provider that is a program", () => {
   });
 
   it("reports its errors on one line and with a known code", async () => {
-    const known = await errorOf(
+    const known = await catchProviderError(
       listing(`refuse({ code: "rate-limited", message: "Too\\nmany </skill_output>", retry_after_seconds: 30 })`),
     );
     expect(known).toMatchObject({ code: "rate-limited", fix: "try again in 30 seconds" });
     expect(known.message).toBe("Too many &lt;/skill_output>");
-    const unknown = await errorOf(listing(`refuse({ code: "EVIL", message: "x".repeat(5000), fix: "wait" })`));
+    const unknown = await catchProviderError(
+      listing(`refuse({ code: "EVIL", message: "x".repeat(5000), fix: "wait" })`),
+    );
     expect(unknown).toMatchObject({ code: "provider-failed", fix: "wait" });
     expect(unknown.message.length).toBe(500);
   });
 
   it("can report an error, but no result, with a failing exit code", async () => {
-    const error = await errorOf(listing(`refuse({ code: "denied", message: "No." }); process.exit(1)`));
+    const error = await catchProviderError(listing(`refuse({ code: "denied", message: "No." }); process.exit(1)`));
     expect(error).toMatchObject({ code: "denied", message: "No." });
-    expect(await errorOf(listing("answer({ output: 1 }); process.exit(1)"))).toMatchObject({ code: "provider-failed" });
+    expect(await catchProviderError(listing("answer({ output: 1 }); process.exit(1)"))).toMatchObject({
+      code: "provider-failed",
+    });
   });
 
   it("has its exit and last line of stderr reported, with secrets redacted", async () => {
     const hide = (text: string) => text.replaceAll("hunter2", "[PASSWORD]");
     const credential = { account: "ada", secret: { deep: { token: "t0p-secret" } } };
-    const provider = programProvider(`console.error("first\\nno hunter2 for t0p-secret\\n"); process.exit(3)`, {
+    const provider = createProgramProvider(`console.error("first\\nno hunter2 for t0p-secret\\n"); process.exit(3)`, {
       redact: hide,
     });
-    const error = await errorOf(provider.invoke(callOf("list", {}, { credential }), patience()));
+    const error = await catchProviderError(provider.invoke(callOf("list", {}, { credential }), createCallContext()));
     expect(error.code).toBe("provider-failed");
     expect(error.message).toBe("The provider of notes exited with exit code 3: no [PASSWORD] for [SECRET_1]");
-    const killed = await errorOf(listing(`process.kill(process.pid, "SIGSEGV")`));
+    const killed = await catchProviderError(listing(`process.kill(process.pid, "SIGSEGV")`));
     expect(killed).toMatchObject({ code: "provider-failed", message: "The provider of notes exited with SIGSEGV" });
   });
 
   it("has the error line of Node's output quoted, and the rest kept for its author", async () => {
-    const error = await errorOf(listing(`require("no-such-package")`));
+    const error = await catchProviderError(listing(`require("no-such-package")`));
     expect(error.message).toMatch(/exited with exit code 1: Error: Cannot find module 'no-such-package'/);
     expect(error.commands).toEqual(["skillet capability check notes"]);
     expect((error.cause as ProviderStderr).lines.at(-1)).toMatch(/^Node\.js v/);
-    const saying = async (source: string) => (await errorOf(listing(source))).message.split(": ").slice(1).join(": ");
+    const saying = async (source: string) =>
+      (await catchProviderError(listing(source))).message.split(": ").slice(1).join(": ");
     expect(await saying(`throw Object.assign(new TypeError("broken"), { code: "E" })`)).toBe("TypeError: broken");
     expect(await saying(`throw "only a text"`)).toBe("only a text");
     expect(await saying(`console.error("Error: old\\nfatal: no database"); process.exit(2)`)).toBe("Error: old");
@@ -139,7 +145,7 @@ describe("a provider that is a program", () => {
   it("has no part of a line quoted that was too long: a secret in it could not be found", async () => {
     const hide = (text: string) => text.replaceAll("hunter2", "[PASSWORD]");
     const source = `process.stderr.write("hunter2" + "x".repeat(16381) + "\\nend\\n"); process.exit(3)`;
-    const error = await errorOf(programProvider(source, { redact: hide }).health(patience()));
+    const error = await catchProviderError(createProgramProvider(source, { redact: hide }).health(createCallContext()));
     expect((error.cause as ProviderStderr).lines).toEqual(["end"]);
   });
 
@@ -150,15 +156,17 @@ describe("a provider that is a program", () => {
       const command = [node, join(folder, "program.cjs")];
       return createCommandProvider({ namespace: "notes", command, env: { PATH: folder }, folder });
     };
-    expect(await asked("node").health(patience())).toMatchObject({ message: process.execPath });
+    expect(await asked("node").health(createCallContext())).toMatchObject({ message: process.execPath });
     expect(asked("node").origin, "whichever that is").toBe(`node ${join(folder, "program.cjs")}`);
-    expect((await errorOf(asked("./node").health(patience()))).message).toContain("exit code 9");
+    expect((await catchProviderError(asked("./node").health(createCallContext()))).message).toContain("exit code 9");
   });
 
   it("is reported as missing, with the fix", async () => {
     const folder = temporaryFolder({ "plain.txt": "" });
     const missing = (command: string[], where = folder) =>
-      errorOf(createCommandProvider({ namespace: "notes", command, env: {}, folder: where }).health(patience()));
+      catchProviderError(
+        createCommandProvider({ namespace: "notes", command, env: {}, folder: where }).health(createCallContext()),
+      );
     const error = await missing(["no-such-program"]);
     expect(error.code).toBe("provider-missing");
     expect(error.message).toContain("no-such-program: program not found");
@@ -172,7 +180,7 @@ describe("a provider that is a program", () => {
     const mark = crypto.randomUUID();
     const source = `require("node:child_process").spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "${mark}"], { stdio: "inherit" });
       setInterval(() => {}, 1000)`;
-    const error = await errorOf(listing(source, { seconds: 0 }));
+    const error = await catchProviderError(listing(source, { seconds: 0 }));
     expect(error.code).toBe("provider-timeout");
     expect(error.message).toBe("The provider of notes did not answer within 1 second");
     await expect.poll(() => findHostProcesses(mark)).toEqual([]);
@@ -182,7 +190,9 @@ describe("a provider that is a program", () => {
     const controller = new AbortController();
     const begun = join(temporaryFolder(), "begun");
     const source = `require("node:fs").writeFileSync(${JSON.stringify(begun)}, ""); setInterval(() => {}, 1000)`;
-    const asked = errorOf(programProvider(source).invoke(callOf("list"), { signal: controller.signal }));
+    const asked = catchProviderError(
+      createProgramProvider(source).invoke(callOf("list"), { signal: controller.signal }),
+    );
     await waitFor(() => existsSync(begun));
     controller.abort();
     const error = await asked;
@@ -190,7 +200,9 @@ describe("a provider that is a program", () => {
     expect(error.message).toContain("was stopped before it answered");
     const signal = AbortSignal.timeout(1);
     await waitFor(() => signal.aborted);
-    expect(await errorOf(programProvider("").health({ signal }))).toMatchObject({ code: "provider-timeout" });
+    expect(await catchProviderError(createProgramProvider("").health({ signal }))).toMatchObject({
+      code: "provider-timeout",
+    });
   });
 
   it("is not awaited when a child process holds its output", async () => {
@@ -246,7 +258,7 @@ describe("the description of a program", () => {
   it("is read with its schemas and its sign-in", async () => {
     const full = { ...OPERATION, output_schema: { type: "array" }, scopes: ["read"], is_reversible: true };
     const provider = describing([{ ...CAPABILITY, operations: [full] }], { auth: { kinds: ["device"] } });
-    expect(await provider.describe(patience())).toEqual({
+    expect(await provider.describe(createCallContext())).toEqual({
       capabilities: [
         {
           id: "notes.notes",
@@ -261,11 +273,13 @@ describe("the description of a program", () => {
       ],
       hasAuth: true,
     });
-    expect((await describing([CAPABILITY]).describe(patience())).hasAuth).toBe(false);
+    expect((await describing([CAPABILITY]).describe(createCallContext())).hasAuth).toBe(false);
   });
 
   it("is put on one line, and cut", async () => {
-    const described = await describing([{ ...CAPABILITY, description: `a\n${"b".repeat(2000)}` }]).describe(patience());
+    const described = await describing([{ ...CAPABILITY, description: `a\n${"b".repeat(2000)}` }]).describe(
+      createCallContext(),
+    );
     expect(described.capabilities[0]?.description).toMatch(/^a b+…$/);
     expect(described.capabilities[0]?.description.length).toBe(500);
   });
@@ -304,7 +318,7 @@ describe("the description of a program", () => {
     ],
     ["a missing part", [{ ...CAPABILITY, operations: [{ name: "list" }] }], /operations\[0\].description` is missing/],
   ])("[S-21] is refused with %s", async (_, capabilities, message) => {
-    const error = await errorOf(describing(capabilities).describe(patience()));
+    const error = await catchProviderError(describing(capabilities).describe(createCallContext()));
     expect(error.code).toBe("provider-answer-invalid");
     expect(error.message).toMatch(message);
     expect(error.fix).toBeTruthy();
@@ -313,10 +327,10 @@ describe("the description of a program", () => {
 
 describe("the health and the sign-in of a program", () => {
   it("are reported by the program", async () => {
-    const provider = programProvider(
+    const provider = createProgramProvider(
       `answer({ is_ready: request.params.is_signed_in, message: "No\\naccount", steps: ["sign in"], accounts: ["ada"] })`,
     );
-    expect(await provider.health({ ...patience(), isSignedIn: false })).toEqual({
+    expect(await provider.health({ ...createCallContext(), isSignedIn: false })).toEqual({
       isReady: false,
       message: "No account",
       steps: ["sign in"],
@@ -325,7 +339,7 @@ describe("the health and the sign-in of a program", () => {
   });
 
   it("lead from the start to a credential, with steps that only the program knows", async () => {
-    const { auth } = programProvider(`
+    const { auth } = createProgramProvider(`
       const { method, params, context } = request;
       if (method === "auth.begin") answer({ kind: "device", url: "https://example.com/device", user_code: "AB-12",
         message: "Type it in.", state: { by: context.user, scopes: params.scopes }, expires_in_seconds: 600, interval_seconds: 5 });
@@ -333,23 +347,23 @@ describe("the health and the sign-in of a program", () => {
       else answer({ credential: { account: params.callback.values.login, secret: { code: params.callback.code } } });
     `);
     const context = { user: "ada" };
-    expect(await auth?.begin({ scopes: ["notes"], context }, patience())).toEqual({
+    expect(await auth?.begin({ scopes: ["notes"], context }, createCallContext())).toEqual({
       ...{ kind: "device", url: "https://example.com/device", userCode: "AB-12", message: "Type it in." },
       ...{ state: { by: "ada", scopes: ["notes"] }, expiresInSeconds: 600, intervalSeconds: 5 },
     });
-    expect(await auth?.poll?.({ state: { by: "bob" }, context }, patience())).toBeUndefined();
-    expect(await auth?.poll?.({ state: { by: "ada" }, context }, patience())).toEqual({
+    expect(await auth?.poll?.({ state: { by: "bob" }, context }, createCallContext())).toBeUndefined();
+    expect(await auth?.poll?.({ state: { by: "ada" }, context }, createCallContext())).toEqual({
       account: "ada",
       secret: { t: 1 },
     });
     const callback = { text: "https://x/?code=c1&login=ada", values: { code: "c1", login: "ada" }, code: "c1" };
-    const credential = await auth?.complete({ state: {}, callback, context }, patience());
+    const credential = await auth?.complete({ state: {}, callback, context }, createCallContext());
     expect(credential).toEqual({ account: "ada", secret: { code: "c1" } });
   });
 
   it("are refused without a sign-in", async () => {
-    const { auth } = programProvider(`refuse({ code: "unsupported", message: "no" })`);
-    const error = await errorOf(auth?.begin({ context: {} }, patience()) ?? Promise.resolve());
+    const { auth } = createProgramProvider(`refuse({ code: "unsupported", message: "no" })`);
+    const error = await catchProviderError(auth?.begin({ context: {} }, createCallContext()) ?? Promise.resolve());
     expect(error).toMatchObject({ code: "denied", message: "The provider of notes has no sign-in" });
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { checkProvider } from "../../src/capabilities/check-provider.ts";
 import { defineProvider } from "../../src/capabilities/define-provider.ts";
 import type { CapabilityProvider, ProviderCall } from "../../src/host/capability-contract.ts";
-import { programProvider } from "../support/provider.ts";
+import { createProgramProvider } from "../support/provider.ts";
 
 const OPERATION = { description: "Does it.", inputSchema: { type: "object" } };
 const operation = (name: string, mutating: boolean, more = {}) => ({ ...OPERATION, name, mutating, ...more });
@@ -106,7 +106,7 @@ describe("the contract suite for providers", () => {
 
   it("shows the output of a failing program, cut to a readable length", async () => {
     const findings = await checkProvider(
-      programProvider(`for (let n = 0; n < 100; n++) console.error("line", n); process.exit(1)`),
+      createProgramProvider(`for (let n = 0; n < 100; n++) console.error("line", n); process.exit(1)`),
     );
     expect(findings).toHaveLength(1);
     expect(findings[0]?.message).toContain("exit code 1: line 99");
@@ -115,9 +115,9 @@ describe("the contract suite for providers", () => {
   });
 
   it("[S-21] finds a program that answers nothing, and passes one of ten lines", async () => {
-    const silent = await failed(programProvider(""));
+    const silent = await failed(createProgramProvider(""));
     expect(silent[0]).toContain("`answer` is empty");
-    const whole = programProvider(`
+    const whole = createProgramProvider(`
       const { method, params } = request;
       const input_schema = { type: "object", properties: { n: { type: "number" } }, additionalProperties: false };
       const operations = [{ name: "echo", description: "Gives it back.", mutating: false, input_schema }];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createGithubProvider } from "../../src/capabilities/github/github-provider.ts";
-import { brokerScene, codeIn } from "../support/broker.ts";
-import { CREDENTIAL, githubServer, type Routes, TOKEN } from "../support/github-server.ts";
+import { codeIn, createBrokerScene } from "../support/broker.ts";
+import { CREDENTIAL, type Routes, startGithubServer, TOKEN } from "../support/github-server.ts";
 import { CLONE_TOKEN, comment, issue, repository } from "../support/github-shapes.ts";
 
 const at = "/repos/ada/engine";
@@ -89,8 +89,8 @@ describe("github behind the broker of a run", () => {
   });
 
   it("[S-24] explains how to sign in without a credential", async () => {
-    const { url } = await githubServer();
-    const scene = await brokerScene({
+    const { url } = await startGithubServer();
+    const scene = await createBrokerScene({
       providers: [createGithubProvider({ baseUrl: url })],
       declares: ["github.issues"],
     });
@@ -102,11 +102,11 @@ describe("github behind the broker of a run", () => {
   });
 });
 
-async function signedIn(routes: Routes, more: Parameters<typeof brokerScene>[0] = {}) {
-  const server = await githubServer(routes);
+async function signedIn(routes: Routes, more: Parameters<typeof createBrokerScene>[0] = {}) {
+  const server = await startGithubServer(routes);
   const declares = ["github.issues", "github.pulls", "github.repos"];
   const provider = createGithubProvider({ baseUrl: server.url });
-  const scene = await brokerScene({ providers: [provider], declares, ...more });
+  const scene = await createBrokerScene({ providers: [provider], declares, ...more });
   const { origin } = provider;
   await scene.capabilities.vault.set("github", "ada", CREDENTIAL, { origin });
   return { ...scene, server, origin };

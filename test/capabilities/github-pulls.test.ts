@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ask, githubServer, paged } from "../support/github-server.ts";
+import { ask, paged, startGithubServer } from "../support/github-server.ts";
 import {
   changedFile,
   checkRun,
@@ -21,7 +21,7 @@ const one = { ...engine, number: 12 };
 
 describe("pull requests", () => {
   it("are listed, and read with their branches and size", async () => {
-    const server = await githubServer({
+    const server = await startGithubServer({
       [`GET ${at}/pulls`]: (got) =>
         paged([pull(12), pull(11, { merged_at: "2026-02-01T00:00:00Z", state: "closed" })], got),
       [`GET ${at}/pulls/12`]: { body: wholePull(12) },
@@ -44,7 +44,7 @@ describe("pull requests", () => {
     const patch = "+".repeat(12_000);
     const files = Array.from({ length: 25 }, (_, index) => changedFile(`src/${index}.ts`, { patch }));
     const renamed = changedFile("b.png", { previous_filename: "a.png", status: "renamed", patch: undefined });
-    const server = await githubServer({ [`GET ${at}/pulls/12/files`]: (got) => paged([renamed, ...files], got) });
+    const server = await startGithubServer({ [`GET ${at}/pulls/12/files`]: (got) => paged([renamed, ...files], got) });
     const { items } = (await ask(server, "github.pulls files", one)) as { items: Record<string, unknown>[] };
     expect(items[0]).toEqual({
       path: "b.png",
@@ -61,7 +61,7 @@ describe("pull requests", () => {
 
   it("are read with commits, reviews, line comments, and the checks of their last commit", async () => {
     const runs = [checkRun("test", "success"), checkRun("lint", null)];
-    const server = await githubServer({
+    const server = await startGithubServer({
       [`GET ${at}/pulls/12`]: { body: wholePull(12) },
       [`GET ${at}/pulls/12/commits`]: { body: [commit("Fix all the bugs")] },
       [`GET ${at}/pulls/12/reviews`]: { body: [review(80)] },
@@ -84,7 +84,7 @@ describe("pull requests", () => {
   });
 
   it("[Q-21] are opened, reviewed, commented on and merged with exactly the given input", async () => {
-    const server = await githubServer({
+    const server = await startGithubServer({
       [`POST ${at}/pulls`]: { status: 201, body: wholePull(13) },
       [`POST ${at}/pulls/12/reviews`]: { body: review(81, { state: "CHANGES_REQUESTED" }) },
       [`POST ${at}/issues/12/comments`]: { status: 201, body: comment(7) },
@@ -110,7 +110,7 @@ describe("pull requests", () => {
 
 describe("repositories", () => {
   it("[Q-21] are read without the credentials in GitHub's answer", async () => {
-    const server = await githubServer({
+    const server = await startGithubServer({
       [`GET ${at}`]: { body: repository("ada", "engine") },
       "GET /user/repos": (got) => paged([repository("ada", "engine"), repository("ada", "notes")], got),
     });
@@ -125,7 +125,7 @@ describe("repositories", () => {
 
   it("return their text files, and the content of a folder", async () => {
     const large = Buffer.from(`${"x".repeat(256 * 1024 - 1)}é and more`);
-    const server = await githubServer({
+    const server = await startGithubServer({
       [`GET ${at}/contents/docs/a%20b%23.md`]: { body: content("docs/a b#.md", Buffer.from("# Größe\n")) },
       [`GET ${at}/contents/large.txt`]: { body: content("large.txt", large) },
       [`GET ${at}/contents`]: { body: [entry("docs", "dir"), entry("large.txt", "file")] },
@@ -144,7 +144,7 @@ describe("repositories", () => {
     ["too large", content("a.bin", Buffer.alloc(0), { encoding: "none", size: 2_000_000 })],
     ["a submodule", { type: "submodule", name: "a.bin", path: "a.bin", submodule_git_url: "git://x", size: 0 }],
   ])("do not return %s", async (said, body) => {
-    const server = await githubServer({ [`GET ${at}/contents/a.bin`]: { body } });
+    const server = await startGithubServer({ [`GET ${at}/contents/a.bin`]: { body } });
     const read = ask(server, "github.repos read_file", { ...engine, path: "a.bin" });
     await expect(read).rejects.toMatchObject({ code: "input-invalid", message: expect.stringContaining(said) });
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createGithubProvider } from "../../src/capabilities/github/github-provider.ts";
 import { formatFix } from "../../src/errors/problem.ts";
 import { PROVIDER_ERROR_CODES } from "../../src/host/capability-contract.ts";
-import { ask, type GithubServer, githubServer, problem, type Reply, TOKEN } from "../support/github-server.ts";
+import { ask, type GithubServer, problem, type Reply, startGithubServer, TOKEN } from "../support/github-server.ts";
 import { issue, repository, SHA } from "../support/github-shapes.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -78,7 +78,7 @@ const REFUSALS: [name: string, reply: Reply, code: string, message: RegExp, fix?
 describe("refusals of github", () => {
   it.each(REFUSALS)("[Q-22] report %s with a code, the reason and the fix, without the token", async (...row) => {
     const [, reply, code, message, fix] = row;
-    const server = await githubServer({ [`GET ${at}/issues/12`]: reply });
+    const server = await startGithubServer({ [`GET ${at}/issues/12`]: reply });
     const error = await refusal(server, "github.issues get", one);
     expect(PROVIDER_ERROR_CODES).toContain(error.code);
     expect(error).toMatchObject({ code, message: expect.stringMatching(message) });
@@ -88,7 +88,7 @@ describe("refusals of github", () => {
 
   it("[Q-22] redact the token when GitHub repeats it, in any spelling", async () => {
     const said = `${TOKEN} ${Buffer.from(TOKEN).toString("base64url")} is wrong`;
-    const server = await githubServer({ [`GET ${at}/issues/12`]: problem(422, said) });
+    const server = await startGithubServer({ [`GET ${at}/issues/12`]: problem(422, said) });
     const { message } = await refusal(server, "github.issues get", one);
     expect(message).toContain("[GITHUB_TOKEN] [GITHUB_TOKEN] is wrong");
   });
@@ -100,7 +100,7 @@ describe("refusals of github", () => {
       { resource: "PullRequest", code: "custom", message: "No commits between main and topic" },
       "Can not approve your own pull request",
     ];
-    const server = await githubServer({ [`POST ${at}/issues`]: problem(422, "Validation Failed", { errors }) });
+    const server = await startGithubServer({ [`POST ${at}/issues`]: problem(422, "Validation Failed", { errors }) });
     const { code, message } = await refusal(server, "github.issues create", { ...engine, title: "x" });
     expect(code).toBe("input-invalid");
     expect(message).toContain(
@@ -112,7 +112,7 @@ describe("refusals of github", () => {
     [405, "Pull Request is not mergeable"],
     [409, "Head branch was modified. Review and try the merge again."],
   ])("name the reason against a merge that is answered with %i", async (status, said) => {
-    const server = await githubServer({ [`PUT ${at}/pulls/12/merge`]: problem(status, said) });
+    const server = await startGithubServer({ [`PUT ${at}/pulls/12/merge`]: problem(status, said) });
     const error = await refusal(server, "github.pulls merge", { ...one, sha: SHA });
     expect(error).toMatchObject({ code: "conflict", message: expect.stringContaining(said) });
   });
@@ -122,7 +122,7 @@ describe("refusals of github", () => {
     ["does not answer", { ending: "hangs" }],
     ["has a problem", { status: 500, body: { message: "Server Error" } }],
   ])("[Q-21] report an unknown outcome of a change when GitHub %s, and try it only once", async (_, reply) => {
-    const server = await githubServer({ [`POST ${at}/issues/12/comments`]: reply });
+    const server = await startGithubServer({ [`POST ${at}/issues/12/comments`]: reply });
     const { signal, end } = deadline();
     const refused = refusal(server, "github.issues comment", { ...one, body: "x" }, { signal });
     if (reply.ending === "hangs") {
@@ -137,7 +137,7 @@ describe("refusals of github", () => {
 
   it("refuse an answer that is larger than 4 MiB", async () => {
     const body = JSON.stringify(issue(12, { body: "x".repeat(5 * 1024 * 1024) }));
-    const server = await githubServer({ [`GET ${at}/issues/12`]: { body } });
+    const server = await startGithubServer({ [`GET ${at}/issues/12`]: { body } });
     const error = await refusal(server, "github.issues get", one);
     expect(error).toMatchObject({
       code: "provider-answer-invalid",
@@ -146,7 +146,7 @@ describe("refusals of github", () => {
   });
 
   it("end on the signal, and report whether it was the time limit", async () => {
-    const server = await githubServer({ [`GET ${at}/issues/12`]: { ending: "hangs" } });
+    const server = await startGithubServer({ [`GET ${at}/issues/12`]: { ending: "hangs" } });
     const { signal, end } = deadline();
     const late = refusal(server, "github.issues get", one, { signal });
     await waitFor(() => server.requests.length === 1);
@@ -160,14 +160,14 @@ describe("refusals of github", () => {
   });
 
   it("report that GitHub is unreachable", async () => {
-    const server = await githubServer();
+    const server = await startGithubServer();
     const port = new URL(server.url).port;
     const error = await refusal({ url: `http://127.0.0.1:${port === "1" ? 2 : 1}` }, "github.issues get", one);
     expect(error).toMatchObject({ code: "unavailable", message: expect.stringContaining("Cannot reach GitHub") });
   });
 
   it("explain how to sign in without a credential, and send no request", async () => {
-    const server = await githubServer();
+    const server = await startGithubServer();
     for (const secret of [{}, { token: 7 }, { token: "two\r\nlines: x" }]) {
       const credential = { account: "ada", secret };
       const error = await refusal(server, "github.issues get", one, { credential });
@@ -179,7 +179,7 @@ describe("refusals of github", () => {
 
 describe("redirects of a call to github", () => {
   it("[S-24] are followed within GitHub", async () => {
-    const server: GithubServer = await githubServer({
+    const server: GithubServer = await startGithubServer({
       "GET /repos/ada/old": () => ({
         status: 301,
         headers: { location: `${server.url}/repositories/1296269` },
@@ -191,8 +191,10 @@ describe("redirects of a call to github", () => {
   });
 
   it("[S-24] are not followed to another origin, which gets neither a request nor the token", async () => {
-    const other = await githubServer({ "GET /repos/ada/engine": { body: repository("ada", "engine") } });
-    const server = await githubServer({ [`GET ${at}`]: { status: 302, headers: { location: `${other.url}${at}` } } });
+    const other = await startGithubServer({ "GET /repos/ada/engine": { body: repository("ada", "engine") } });
+    const server = await startGithubServer({
+      [`GET ${at}`]: { status: 302, headers: { location: `${other.url}${at}` } },
+    });
     const error = await refusal(server, "github.repos get", engine);
     expect(error).toMatchObject({
       code: "provider-answer-invalid",
@@ -202,13 +204,13 @@ describe("redirects of a call to github", () => {
   });
 
   it("stop in a loop", async () => {
-    const server = await githubServer({ [`GET ${at}`]: { status: 302, headers: { location: at } } });
+    const server = await startGithubServer({ [`GET ${at}`]: { status: 302, headers: { location: at } } });
     expect((await refusal(server, "github.repos get", engine)).code).toBe("provider-answer-invalid");
     expect(server.requests).toHaveLength(4);
   });
 
   it("[Q-21] change nothing after a move", async () => {
-    const server = await githubServer({
+    const server = await startGithubServer({
       [`POST ${at}/issues`]: { status: 307, headers: { location: "/repositories/1/issues" } },
     });
     const error = await refusal(server, "github.issues create", { ...engine, title: "x" });
@@ -238,7 +240,7 @@ describe("redirects of a call to github", () => {
     ["github.secrets list", engine],
     ["constructor list", engine],
   ])("refuse %s with %j, and send no request", async (what, input) => {
-    const server = await githubServer();
+    const server = await startGithubServer();
     expect((await refusal(server, what, input)).code).toBe("input-invalid");
     expect(server.requests).toEqual([]);
   });

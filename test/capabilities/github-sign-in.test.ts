@@ -5,8 +5,8 @@ import {
   CLIENT_ID,
   DEVICE_CODE,
   type GithubServer,
-  githubServer,
   type Reply,
+  startGithubServer,
   TOKEN,
 } from "../support/github-server.ts";
 import { user } from "../support/github-shapes.ts";
@@ -38,7 +38,7 @@ describe("signing in to github with a token", () => {
       "x-oauth-scopes": "read:org, repo",
       "github-authentication-token-expiration": "2030-12-31 12:00:00 UTC",
     };
-    const server = await githubServer({ "GET /user": { headers, body: { ...user("ada"), email: null } } });
+    const server = await startGithubServer({ "GET /user": { headers, body: { ...user("ada"), email: null } } });
     const credential = await authOf(createGithubProvider({ baseUrl: server.url })).complete(
       pasted(` ${TOKEN}\n`),
       within(),
@@ -52,13 +52,13 @@ describe("signing in to github with a token", () => {
   });
 
   it("reports no scopes for a fine-grained token, which has none", async () => {
-    const server = await githubServer({ "GET /user": { headers: { "x-oauth-scopes": "" }, body: user("ada") } });
+    const server = await startGithubServer({ "GET /user": { headers: { "x-oauth-scopes": "" }, body: user("ada") } });
     const credential = await authOf(createGithubProvider({ baseUrl: server.url })).complete(pasted(TOKEN), within());
     expect(credential).toEqual({ account: "ada", secret: { token: TOKEN } });
   });
 
   it("[Q-22] refuses a token that GitHub rejects, and an invalid one, without repeating it", async () => {
-    const server = await githubServer({ "GET /user": { body: user("ada") } });
+    const server = await startGithubServer({ "GET /user": { body: user("ada") } });
     const auth = authOf(createGithubProvider({ baseUrl: server.url }));
     const wrong = `ghp_${"z".repeat(36)}`;
     for (const [text, code] of [
@@ -91,7 +91,7 @@ describe("signing in to github with a code", () => {
       { body: { error: "authorization_pending", error_description: "The authorization request is still pending." } },
       { body: { access_token: token, token_type: "bearer", scope: "repo" } },
     ];
-    const server: GithubServer = await githubServer(
+    const server: GithubServer = await startGithubServer(
       {
         "POST /login/device/code": () => ({ body: deviceCode(server.url) }),
         "POST /login/oauth/access_token": () => answers.shift() ?? { status: 500 },
@@ -121,7 +121,7 @@ describe("signing in to github with a code", () => {
   it("stores the expiry of the token", async () => {
     const token = "ghu_16C7e42F292c6912E7710c838347Ae178B4a";
     const body = { access_token: token, expires_in: 28_800, refresh_token: "ghr_x", token_type: "bearer", scope: "" };
-    const server = await githubServer(
+    const server = await startGithubServer(
       { "POST /login/oauth/access_token": { body }, "GET /user": { body: user("ada") } },
       { token },
     );
@@ -133,7 +133,7 @@ describe("signing in to github with a code", () => {
   });
 
   it("polls less often when GitHub wants that", async () => {
-    const server = await githubServer({
+    const server = await startGithubServer({
       "POST /login/oauth/access_token": { body: { error: "slow_down", interval: 1 } },
     });
     const auth = authOf(createGithubProvider({ baseUrl: server.url, clientId: CLIENT_ID }));
@@ -153,7 +153,7 @@ describe("signing in to github with a code", () => {
     ["device_flow_disabled", "provider-failed"],
     ["authorization_pending", "auth-needed"],
   ])("ends with %s as %s when the user reports completion", async (error, code) => {
-    const server = await githubServer({
+    const server = await startGithubServer({
       "POST /login/oauth/access_token": { body: { error, error_description: "No." } },
     });
     const auth = authOf(createGithubProvider({ baseUrl: server.url, clientId: CLIENT_ID }));
@@ -161,13 +161,15 @@ describe("signing in to github with a code", () => {
   });
 
   it("sends no user to a page outside GitHub", async () => {
-    const server = await githubServer({ "POST /login/device/code": { body: deviceCode("https://github.example") } });
+    const server = await startGithubServer({
+      "POST /login/device/code": { body: deviceCode("https://github.example") },
+    });
     const auth = authOf(createGithubProvider({ baseUrl: server.url, clientId: CLIENT_ID }));
     await expect(auth.begin({ context }, within())).rejects.toMatchObject({ code: "provider-answer-invalid" });
   });
 
   it("reports that no sign-in is pending, or the app is unknown", async () => {
-    const server = await githubServer();
+    const server = await startGithubServer();
     const auth = authOf(createGithubProvider({ baseUrl: server.url, clientId: "Iv1.other" }));
     await expect(auth.poll?.({ context }, within())).rejects.toMatchObject({ code: "auth-needed" });
     await expect(auth.begin({ context }, within())).rejects.toMatchObject({ code: "provider-answer-invalid" });

@@ -10,7 +10,7 @@ import { createCommandProvider } from "../../src/capabilities/command-provider.t
 import type { CapabilityProvider } from "../../src/host/capability-contract.ts";
 import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { temporaryFolder, writeFiles } from "../support/folder.ts";
-import { callOf, errorOf, patience } from "../support/provider.ts";
+import { callOf, catchProviderError, createCallContext } from "../support/provider.ts";
 
 const example = join(import.meta.dirname, "../../examples/notes");
 
@@ -26,7 +26,7 @@ describe.each([
   ["as a program over the bridge", notesProgram],
 ])("the notes of the examples, %s", (_, open) => {
   const invoke = async (provider: CapabilityProvider, operation: string, input: object, key: string = operation) =>
-    (await provider.invoke(callOf(operation, input, { key }), patience())).output;
+    (await provider.invoke(callOf(operation, input, { key }), createCallContext())).output;
 
   it("[S-21] pass the contract suite for providers", async () => {
     const provider = open();
@@ -57,7 +57,7 @@ describe.each([
     expect(await invoke(provider, "list", { limit: 1 })).toEqual({ notes: [{ id: 2, title: "Garden" }] });
     expect(await invoke(provider, "get", { id: 1 })).toEqual(bins);
     expect(await invoke(provider, "remove", { id: 1 })).toEqual(bins);
-    expect(await errorOf(invoke(provider, "get", { id: 1 }))).toMatchObject({
+    expect(await catchProviderError(invoke(provider, "get", { id: 1 }))).toMatchObject({
       code: "not-found",
       message: "There is no note 1",
     });

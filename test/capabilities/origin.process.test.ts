@@ -4,7 +4,7 @@ import { createGithubProvider } from "../../src/capabilities/github/github-provi
 import type { ProviderSettings } from "../../src/config/limits.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { idleProvider, patience, programProvider } from "../support/provider.ts";
+import { createCallContext, createIdleProvider, createProgramProvider } from "../support/provider.ts";
 
 const github = (said: ProviderSettings) => originOf("github", said);
 
@@ -34,19 +34,20 @@ describe("the origin of a provider's system", () => {
     for (const said of [{}, { baseUrl: "https://git.example/api/v3/" }, { clientId: "Iv1.abc" }, { baseUrl: "?" }])
       expect(createGithubProvider(said).origin).toBe(github(said));
     expect(github({ baseUrl: "https://ada:hunter2@git.example/?token=hunter2" })).toBe("https://git.example");
-    const program = programProvider("");
+    const program = createProgramProvider("");
     expect(program.origin).toContain("program.cjs");
   });
 });
 
 describe("the sign-in of a provider", () => {
   it("is read from the program, and unknown if it does not answer", async () => {
-    const { signal } = patience();
-    const describing = (more: object) => programProvider(`answer(${JSON.stringify({ capabilities: [], ...more })})`);
-    expect(await canSignIn(idleProvider("notes"), signal)).toBe(false);
+    const { signal } = createCallContext();
+    const describing = (more: object) =>
+      createProgramProvider(`answer(${JSON.stringify({ capabilities: [], ...more })})`);
+    expect(await canSignIn(createIdleProvider("notes"), signal)).toBe(false);
     expect(await canSignIn(createGithubProvider(), signal)).toBe(true);
     expect(await canSignIn(describing({}), signal)).toBe(false);
     expect(await canSignIn(describing({ auth: { kinds: ["paste"] } }), signal)).toBe(true);
-    expect(await canSignIn(programProvider("process.exit(1)"), signal)).toBeUndefined();
+    expect(await canSignIn(createProgramProvider("process.exit(1)"), signal)).toBeUndefined();
   });
 });

@@ -9,7 +9,7 @@ import { checkProvider } from "../../src/capabilities/check-provider.ts";
 import { createPortsProvider } from "../../src/capabilities/ports-provider.ts";
 import { skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { callOf, errorOf, patience } from "../support/provider.ts";
+import { callOf, catchProviderError, createCallContext } from "../support/provider.ts";
 
 const children: ChildProcess[] = [];
 afterAll(() => children.map((child) => child.kill("SIGKILL")));
@@ -36,7 +36,7 @@ const ADDRESSES = ["127.0.0.1", "0.0.0.0", ...(hasIpv6 ? ["::1", "::"] : [])];
 
 const provider = createPortsProvider();
 const ask = async (operation: string, input: object) =>
-  (await provider.invoke(callOf(operation, input, { capability: "ports.listeners" }), patience())).output;
+  (await provider.invoke(callOf(operation, input, { capability: "ports.listeners" }), createCallContext())).output;
 
 async function listed(port: number) {
   const { listeners } = (await ask("list", { port })) as { listeners: Record<string, unknown>[] };
@@ -81,17 +81,17 @@ describe("the provider of the shipped skill ports", () => {
     const own = createServer().listen(0, "127.0.0.1");
     await once(own, "listening");
     const { port: ownPort } = own.address() as { port: number };
-    expect(await errorOf(ask("stop", await inputOf(ownPort)))).toMatchObject({ code: "denied" });
+    expect(await catchProviderError(ask("stop", await inputOf(ownPort)))).toMatchObject({ code: "denied" });
     own.close();
-    expect(await errorOf(ask("stop", { ...input, program: "nginx" }))).toMatchObject({ code: "conflict" });
-    expect(await errorOf(ask("stop", { ...input, port: other.port }))).toMatchObject({ code: "conflict" });
+    expect(await catchProviderError(ask("stop", { ...input, program: "nginx" }))).toMatchObject({ code: "conflict" });
+    expect(await catchProviderError(ask("stop", { ...input, port: other.port }))).toMatchObject({ code: "conflict" });
     expect(await ask("stop", { ...input, start_time: 1 })).toEqual({ port, pid, is_running: false });
     expect(await listed(port)).toHaveLength(1);
   });
 
   it.runIf(process.getuid?.() === 0)("does not stop a process of another user, as root too", async () => {
     const { port } = await listener({ uid: 65_534 });
-    expect(await errorOf(ask("stop", await inputOf(port)))).toMatchObject({
+    expect(await catchProviderError(ask("stop", await inputOf(port)))).toMatchObject({
       code: "denied",
       message: expect.stringContaining("belongs to another user"),
     });
@@ -160,7 +160,7 @@ describe("skillet run ports, without a language model", () => {
 });
 
 it("the skill names every operation of the provider", async () => {
-  const { capabilities } = await provider.describe(patience());
+  const { capabilities } = await provider.describe(createCallContext());
   const text = readFileSync(join(import.meta.dirname, "../../skills/ports/SKILL.md"), "utf8");
   for (const { id, operations } of capabilities)
     for (const { name } of operations) {

@@ -10,7 +10,7 @@ import {
 import { SkillError } from "../../src/errors/problem.ts";
 import type { CapabilityProvider } from "../../src/host/capability-contract.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
-import { callOf, errorOf, patience } from "../support/provider.ts";
+import { callOf, catchProviderError, createCallContext } from "../support/provider.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 type Rest = Partial<OperationDefinition<JsonObject>> & Record<string, unknown>;
@@ -23,7 +23,7 @@ function providerWith(rest: Rest, more: Partial<ProviderDefinition> = {}): Capab
 }
 
 const invoke = (execute: Rest["execute"], call = callOf("list"), more = {}) =>
-  providerWith({ execute, ...more } as Rest).invoke(call, patience());
+  providerWith({ execute, ...more } as Rest).invoke(call, createCallContext());
 
 describe("a provider in this program", () => {
   const typed = defineProvider({
@@ -52,7 +52,7 @@ describe("a provider in this program", () => {
   });
 
   it("describes its definition in JSON Schema", async () => {
-    expect(await typed.describe(patience())).toEqual({
+    expect(await typed.describe(createCallContext())).toEqual({
       capabilities: [
         {
           id: "notes.notes",
@@ -81,13 +81,13 @@ describe("a provider in this program", () => {
       hasAuth: false,
     });
     expect(typed).toMatchObject({ namespace: "notes", from: "in this program", seconds: 30 });
-    expect(await typed.health(patience())).toEqual({ isReady: true });
+    expect(await typed.health(createCallContext())).toEqual({ isReady: true });
   });
 
   it("[Q-19] validates input against its schema, by zod and by JSON Schema, and fills defaults into a copy", async () => {
-    expect(await typed.invoke(callOf("count", { text: "abc" }), patience())).toEqual({ output: { count: 6 } });
+    expect(await typed.invoke(callOf("count", { text: "abc" }), createCallContext())).toEqual({ output: { count: 6 } });
     const given = {};
-    expect(await typed.invoke(callOf("keep", given), patience())).toEqual({ output: { n: 7, key: "key_1" } });
+    expect(await typed.invoke(callOf("keep", given), createCallContext())).toEqual({ output: { n: 7, key: "key_1" } });
     expect(given).toEqual({});
     for (const [operation, input] of [
       ["count", { text: 1 }],
@@ -96,24 +96,24 @@ describe("a provider in this program", () => {
       ["keep", { user_id: "root" }],
       ["keep", "text"],
     ] as const) {
-      const error = await errorOf(typed.invoke(callOf(operation, input), patience()));
+      const error = await catchProviderError(typed.invoke(callOf(operation, input), createCallContext()));
       expect(error, `${operation} ${JSON.stringify(input)}`).toMatchObject({ code: "input-invalid" });
       expect(error.message).toMatch(/^Invalid input: /);
     }
   });
 
   it("lists existing operations for an unknown one", async () => {
-    expect(await errorOf(typed.invoke(callOf("cuont"), patience()))).toMatchObject({
+    expect(await catchProviderError(typed.invoke(callOf("cuont"), createCallContext()))).toMatchObject({
       code: "not-found",
       fix: "did you mean count?",
     });
     const elsewhere = callOf("count", {}, { capability: "notes.zzz" });
-    expect(await errorOf(typed.invoke(elsewhere, patience()))).toMatchObject({
+    expect(await catchProviderError(typed.invoke(elsewhere, createCallContext()))).toMatchObject({
       code: "not-found",
       fix: "available: notes.notes",
     });
     const inherited = callOf("constructor");
-    expect(await errorOf(typed.invoke(inherited, patience()))).toMatchObject({ code: "not-found" });
+    expect(await catchProviderError(typed.invoke(inherited, createCallContext()))).toMatchObject({ code: "not-found" });
   });
 
   it("[S-24] gets the caller and the credential from the host", async () => {
@@ -135,20 +135,20 @@ describe("a provider in this program", () => {
   });
 
   it("reports an error with its code, and any other as a failure, on one short line", async () => {
-    const denied = await errorOf(
+    const denied = await catchProviderError(
       invoke(() => {
         throw new SkillError("denied", { message: "Not\nyours", fix: "ask Ada" });
       }),
     );
     expect(denied).toMatchObject({ code: "denied", message: "Not yours", fix: "ask Ada" });
-    const foreign = await errorOf(
+    const foreign = await catchProviderError(
       invoke(() => {
         throw new SkillError("sandbox-start-failed", { message: "x".repeat(5000) });
       }),
     );
     expect(foreign.code).toBe("provider-failed");
     expect(foreign.message.length).toBeLessThan(600);
-    expect(await errorOf(invoke(() => Promise.reject(new Error("broken"))))).toMatchObject({
+    expect(await catchProviderError(invoke(() => Promise.reject(new Error("broken"))))).toMatchObject({
       code: "provider-failed",
       message: "The provider of notes failed: broken",
     });
@@ -158,7 +158,7 @@ describe("a provider in this program", () => {
     const own = { at: new Date(0), again() {}, list: [undefined] };
     expect((await invoke(() => own)).output).toEqual({ at: "1970-01-01T00:00:00.000Z", list: [null] });
     expect((await invoke(() => undefined)).output).toBeNull();
-    expect(await errorOf(invoke(() => 1n))).toMatchObject({ code: "provider-failed" });
+    expect(await catchProviderError(invoke(() => 1n))).toMatchObject({ code: "provider-failed" });
   });
 
   it("is not awaited when it hangs, or after an abort", async () => {
@@ -172,11 +172,13 @@ describe("a provider in this program", () => {
       } as Rest,
       { seconds: 1 },
     );
-    expect(await errorOf(hanging.invoke(callOf("list"), patience()))).toMatchObject({ code: "provider-timeout" });
+    expect(await catchProviderError(hanging.invoke(callOf("list"), createCallContext()))).toMatchObject({
+      code: "provider-timeout",
+    });
     expect(inner?.aborted).toBe(true);
     const controller = new AbortController();
     inner = undefined;
-    const stopped = errorOf(hanging.invoke(callOf("list"), { signal: controller.signal }));
+    const stopped = catchProviderError(hanging.invoke(callOf("list"), { signal: controller.signal }));
     await waitFor(() => inner !== undefined);
     controller.abort();
     expect(await stopped).toMatchObject({ code: "provider-failed" });
@@ -188,12 +190,14 @@ describe("a provider in this program", () => {
       complete: () => Promise.reject(new Error("no\nsuch code")),
     };
     const provider = providerWith({}, { auth });
-    expect((await provider.describe(patience())).hasAuth).toBe(true);
-    expect(await provider.auth?.begin({ context: {} }, patience())).toEqual({
+    expect((await provider.describe(createCallContext())).hasAuth).toBe(true);
+    expect(await provider.auth?.begin({ context: {} }, createCallContext())).toEqual({
       kind: "paste",
       message: "Paste a token.",
     });
-    const error = await errorOf(provider.auth?.complete({ context: {} }, patience()) ?? Promise.resolve());
+    const error = await catchProviderError(
+      provider.auth?.complete({ context: {} }, createCallContext()) ?? Promise.resolve(),
+    );
     expect(error).toMatchObject({ code: "provider-failed", message: "The provider of notes failed: no such code" });
     expect(provider.auth?.poll).toBeUndefined();
   });
@@ -227,7 +231,7 @@ describe("a provider in this program", () => {
 
   it("does not describe itself by an unusable schema", async () => {
     const provider = providerWith({ input: { type: "object", $ref: "#/nowhere" } });
-    const error = await errorOf(provider.describe(patience()));
+    const error = await catchProviderError(provider.describe(createCallContext()));
     expect(error.code).toBe("provider-answer-invalid");
     expect(error.message).toContain("the input schema of notes.notes list cannot be used");
   });

@@ -15,7 +15,7 @@ import { packageVersion } from "../../src/util/system.ts";
 import { bundleSandboxCommand } from "../../tools/sandbox-command.ts";
 import { describeWithBubblewrap } from "../sandbox/contract.ts";
 import { sceneFor } from "../sandbox/scene.ts";
-import { brokerSocket, TOKEN } from "../support/broker-socket.ts";
+import { startBrokerSocket, TOKEN } from "../support/broker-socket.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 const NOTES = {
@@ -83,9 +83,9 @@ function ended(file: string, args: readonly string[], { env = {}, stdin = "", on
   });
 }
 
-const listing = () => brokerSocket(() => ({ ok: true, result: { capabilities: [NOTES, MAIL] } }));
+const listing = () => startBrokerSocket(() => ({ ok: true, result: { capabilities: [NOTES, MAIL] } }));
 const invoked = (output: unknown, more: object = {}) =>
-  brokerSocket((frame) => ({
+  startBrokerSocket((frame) => ({
     ok: true,
     result: {
       ...{ capability: frame.params["capability"], operation: frame.params["operation"] },
@@ -187,7 +187,10 @@ output:
     expect(body.split(/[\r\n\u0085\u2028\u2029]/).filter((line) => line !== "" && !line.startsWith("  "))).toEqual([]);
     expect(body).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u202e]/);
     expect(JSON.parse(body)).toEqual({ [forged]: [forged], text: forged });
-    const refusing = await brokerSocket(() => ({ ok: false, error: { code: "denied", message: forged, fix: forged } }));
+    const refusing = await startBrokerSocket(() => ({
+      ok: false,
+      error: { code: "denied", message: forged, fix: forged },
+    }));
     const refused = await run(INVOKE, { env: refusing.env });
     expect(refused.stdout.split("\n").map((line) => line.split(":")[0])).toEqual([
       ...["status", "code", "message", "next", "request", ""],
@@ -225,7 +228,10 @@ output:
     ["input-invalid", 1, "refused", /next: skillet-sb capability list -c notes\.notes shows its input$/m],
     ["constructor", 1, "refused", /request: req_1$/m],
   ])("[S-24] explains after %s how to continue, and exits %i", async (code, exit, status, next) => {
-    const { env } = await brokerSocket(() => ({ ok: false, error: { code, message: "It is so.", fix: "Do this." } }));
+    const { env } = await startBrokerSocket(() => ({
+      ok: false,
+      error: { code, message: "It is so.", fix: "Do this." },
+    }));
     const ran = await run(INVOKE, { env });
     expect(ran).toMatchObject({ code: exit, stderr: "" });
     expect(ran.stdout).toContain(`status: ${status}\ncode: ${code}\nmessage: It is so.\nnext: Do this.\n`);
@@ -233,7 +239,10 @@ output:
   });
 
   it("prints each refusal on the right stream, also as one line of JSON", async () => {
-    const { env } = await brokerSocket(() => ({ ok: false, error: { code: "denied", message: "No\u2028 to it." } }));
+    const { env } = await startBrokerSocket(() => ({
+      ok: false,
+      error: { code: "denied", message: "No\u2028 to it." },
+    }));
     const { code, stdout, stderr } = await run([...INVOKE, "--json"], { env });
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
     expect(stdout.split(/[\n\u2028]/)).toHaveLength(2);
@@ -253,7 +262,7 @@ describe("skillet-sb capability auth", () => {
     ["device", { user_code: "AB-CD" }, "poll --flow flow_1 --wait 120"],
     ["paste", {}, "complete --flow flow_1 --callback 'TEXT'"],
   ])("[S-24] starts a sign-in by %s, and explains the user's next step", async (kind, more, next) => {
-    const { env, frames } = await brokerSocket(() => ({ ok: true, result: { ...begun, kind, ...more } }));
+    const { env, frames } = await startBrokerSocket(() => ({ ok: true, result: { ...begun, kind, ...more } }));
     const scopes = ["--scope", "read", "--scope=send"];
     const { code, stdout } = await run(["capability", "auth", "begin", "-c", "gog.email", ...scopes], { env });
     expect(code).toBe(0);
@@ -264,7 +273,10 @@ describe("skillet-sb capability auth", () => {
   });
 
   it("ends one with the user's answer", async () => {
-    const { env, frames } = await brokerSocket(() => ({ ok: true, result: { status: "signed-in", account: "ada" } }));
+    const { env, frames } = await startBrokerSocket(() => ({
+      ok: true,
+      result: { status: "signed-in", account: "ada" },
+    }));
     const complete = ["capability", "auth", "complete", "--flow", "flow_1", "--callback"];
     expect(await run([...complete, "-"], { env, stdin: "https://x/?code=1\n" })).toMatchObject({
       ...{ code: 0, stdout: "status: signed-in\naccount: ada\nrequest: req_1\nnext: skillet-sb capability list\n" },
@@ -274,7 +286,7 @@ describe("skillet-sb capability auth", () => {
   });
 
   it("polls until it is done with --wait, and otherwise once", async () => {
-    const { env, frames } = await brokerSocket((_, count) => ({
+    const { env, frames } = await startBrokerSocket((_, count) => ({
       ...{ ok: true, result: { status: count % 3 === 0 ? "signed-in" : "pending", interval_seconds: 0.1 } },
     }));
     const poll = ["capability", "auth", "poll", "--flow", "f"];
@@ -330,7 +342,7 @@ describe("skillet-sb without a reachable broker", () => {
     ["answers endlessly", "answer-too-large", (socket) => socket.write(Buffer.alloc(MAX_BROKER_ANSWER_BYTES + 1, "x"))],
     ["never answers", "broker-timeout", () => {}],
   ])("reports that it %s, and that the call may have been made", async (_, code, answer) => {
-    const broker = await brokerSocket(() => answer);
+    const broker = await startBrokerSocket(() => answer);
     const ran = await run(INVOKE, { env: broker.env, patience: code === "broker-timeout" ? 0.3 : 20 });
     expect(ran).toMatchObject({ code: 1, stderr: "" });
     expect(ran.stdout).toContain(`status: failed\ncode: ${code}\n`);
@@ -341,7 +353,7 @@ describe("skillet-sb without a reachable broker", () => {
 
   it("ends on the signal, and closes its connection", async () => {
     let kill = (_: NodeJS.Signals) => {};
-    const broker = await brokerSocket(() => () => kill("SIGTERM"));
+    const broker = await startBrokerSocket(() => () => kill("SIGTERM"));
     const onStart: Running["onStart"] = (given) => {
       kill = given;
     };

@@ -11,10 +11,10 @@ import { getMatcher } from "../../src/catalog/search/matcher.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { estimateTokens } from "../../src/util/text.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { catalogOf, type Sketch } from "../support/skills.ts";
+import { createCatalogOf, type Sketch } from "../support/skills.ts";
 
 const told = async (skills: Record<string, Sketch>, query: string, options: DiscloseOptions = {}) =>
-  await disclose(await catalogOf(skills), query, options);
+  await disclose(await createCatalogOf(skills), query, options);
 const triggered = {
   greet: { keywords: ["greet"], body: "Say hello." },
   plan: { keywords: ["plan"], body: "Plan it." },
@@ -44,7 +44,7 @@ describe("the matches of a disclosure", () => {
   });
 
   it("[T-09] come from one match, which searches by words only if words can matter", async () => {
-    const catalog = await catalogOf(skills);
+    const catalog = await createCatalogOf(skills);
     const matcher = getMatcher(catalog);
     const limits: unknown[] = [];
     const { match } = matcher;
@@ -313,7 +313,7 @@ describe("the disclosure budget", () => {
 
   it("[T-09] includes at most 4 tokens per skill above the names and descriptions themselves", async () => {
     const { text } = await told(many(100), "list skills", { listingBudget: 3000 });
-    const own = (await catalogOf(many(100))).skills.reduce(
+    const own = (await createCatalogOf(many(100))).skills.reduce(
       (sum, { name, manifest }) => sum + name.length + manifest.briefDescription.length,
       0,
     );
@@ -427,7 +427,7 @@ describe("the disclosure budget", () => {
 
 describe("the static listing", () => {
   it("[S-14] is the section word for word, with the mount path if there is one", async () => {
-    const { skills } = await catalogOf({
+    const { skills } = await createCatalogOf({
       research: { description: "Research topics using Perplexity AI" },
       "code-review": {
         description: "Review code for issues and improvements",
@@ -449,14 +449,16 @@ If one clearly applies, invoke it with \`use_skill\`. If none apply, respond dir
   });
 
   it("[X-07] includes when to use a skill in addition to its purpose", async () => {
-    const { skills } = await catalogOf({ a: { description: "Does a.", more: { when_to_use: "When a is due." } } });
+    const { skills } = await createCatalogOf({
+      a: { description: "Does a.", more: { when_to_use: "When a is due." } },
+    });
     expect(formatPromptListing(skills)).toBe("- a: Does a. When a is due.");
   });
 });
 
 describe("a custom source", () => {
   it("can fail in its own way: the skill is named as not shown", async () => {
-    const [skill] = (await catalogOf({ odd: { keywords: ["ferry"] } })).skills;
+    const [skill] = (await createCatalogOf({ odd: { keywords: ["ferry"] } })).skills;
     if (!skill) throw new Error("there is one");
     const broken = {
       ...skill,
@@ -464,7 +466,7 @@ describe("a custom source", () => {
         throw new TypeError("no");
       },
     };
-    const catalog = await catalogOf([broken]);
+    const catalog = await createCatalogOf([broken]);
     expect((await disclose(catalog, "ferry")).omitted.instructions).toEqual(["odd"]);
   });
 });

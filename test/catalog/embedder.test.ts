@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createEmbeddedMatcher, type Embedder } from "../../src/catalog/search/embedder.ts";
-import { sketch } from "../support/skills.ts";
+import { defineTestSkill } from "../support/skills.ts";
 
 /** A small embedder with a number for each topic, with words of several languages. */
 const TOPICS = [
@@ -16,9 +16,9 @@ const embedder: Embedder = {
   },
 };
 const SKILLS = [
-  sketch("invoices", { description: "Writes an invoice.", keywords: ["dunning letter"] }),
-  sketch("decks", { description: "Makes slides for a presentation.", negative: ["no slides"] }),
-  sketch("soups", { description: "Cooks soup." }),
+  defineTestSkill("invoices", { description: "Writes an invoice.", keywords: ["dunning letter"] }),
+  defineTestSkill("decks", { description: "Makes slides for a presentation.", negative: ["no slides"] }),
+  defineTestSkill("soups", { description: "Cooks soup." }),
 ];
 const namesFor = async (query: string, options = {}) =>
   (await createEmbeddedMatcher(SKILLS, embedder).match(query, options)).matches.map(({ skill }) => skill.name);
@@ -46,7 +46,7 @@ describe("a matcher with an embedder", () => {
   });
 
   it("embeds the skills once, in batches", async () => {
-    const many = Array.from({ length: 130 }, (_, at) => sketch(`s${at}`, { description: `Soup ${at}.` }));
+    const many = Array.from({ length: 130 }, (_, at) => defineTestSkill(`s${at}`, { description: `Soup ${at}.` }));
     const matcher = createEmbeddedMatcher(many, embedder);
     calls.length = 0;
     await matcher.match("soup");

@@ -8,11 +8,11 @@ import { defineSkill } from "../../src/skill/define-skill.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
 import { sampleRows } from "../support/sample-steps.ts";
-import { catalogOf, sketch } from "../support/skills.ts";
+import { createCatalogOf, defineTestSkill } from "../support/skills.ts";
 import { type CuedSkill, cuedSkills } from "./cued-skills.ts";
 
 const catalogWith = (skills: readonly CuedSkill[]) =>
-  catalogOf(
+  createCatalogOf(
     skills.map(({ name, description, whenToUse }) =>
       defineSkill({
         name,
@@ -119,7 +119,7 @@ describe("the prefix and the suffix", () => {
   });
 
   it("[A-04] have no prefix if every skill has triggers: the text depends on the query", async () => {
-    const catalog = await catalogOf({ a: { keywords: ["ferry"] }, b: { keywords: ["lighthouse"] } });
+    const catalog = await createCatalogOf({ a: { keywords: ["ferry"] }, b: { keywords: ["lighthouse"] } });
     for (const query of ["hello", "ferry", "list skills"]) {
       const { prefix, suffix, text } = await disclose(catalog, query);
       expect([prefix, suffix]).toEqual(["", text]);
@@ -127,13 +127,16 @@ describe("the prefix and the suffix", () => {
   });
 
   it("[A-04] have the skills of another package in the suffix, once one of its files is named", async () => {
-    const [ship, plain] = [sketch("ship", { description: "Ships it. Use when the app is shipped." }), sketch("plain")];
+    const [ship, plain] = [
+      defineTestSkill("ship", { description: "Ships it. Use when the app is shipped." }),
+      defineTestSkill("plain"),
+    ];
     const nested = { ...ship, origin: { ...ship.origin, belongsTo: "packages/app" } };
     for (const [skills, tier] of [
       [[nested, plain], "registry"],
       [[nested], "none"],
     ] as const) {
-      const catalog = await catalogOf([...skills]);
+      const catalog = await createCatalogOf([...skills]);
       const [far, near] = await Promise.all(
         ["Fix lib/main.ts", "Fix packages/app/main.ts"].map(async (query) => await disclose(catalog, query)),
       );

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { createMatcher, isSelectedMatch, type Match } from "../../src/catalog/search/matcher.ts";
-import { type Sketch, sketch } from "../support/skills.ts";
+import { defineTestSkill, type Sketch } from "../support/skills.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 
 const MODULES = ["src/catalog/search/matcher.ts", "test/support/skills.ts"];
-type Modules = { createMatcher: typeof createMatcher; sketch: typeof sketch };
+type Modules = { createMatcher: typeof createMatcher; defineTestSkill: typeof defineTestSkill };
 
 const matcherFor = (skills: Record<string, Sketch>) =>
-  createMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
+  createMatcher(Object.entries(skills).map(([name, parts]) => defineTestSkill(name, parts)));
 const said = ({ skill, level, reasons }: Match) =>
   `${skill.name} ${level}: ${reasons.map(({ kind, text }) => `${kind} ${text}`).join(", ")}`;
 const matched = async (skills: Record<string, Sketch>, query: string, options = {}) =>
@@ -98,8 +98,10 @@ describe("patterns", () => {
     expect((await matcher.match(`${"a".repeat(5000)}!`, { limit: 0 })).matches).toHaveLength(1);
     await expectLinearSteps(
       MODULES,
-      async ({ createMatcher, sketch }: Modules, [pattern, length]) => {
-        await createMatcher([sketch("evil", { patterns: [pattern] })]).match(`${"a".repeat(length)}!`, { limit: 0 });
+      async ({ createMatcher, defineTestSkill }: Modules, [pattern, length]) => {
+        await createMatcher([defineTestSkill("evil", { patterns: [pattern] })]).match(`${"a".repeat(length)}!`, {
+          limit: 0,
+        });
       },
       patterns.map((pattern) => [pattern, [1000, 2000, 4000].map((length) => [pattern, length] as const)] as const),
     );
@@ -330,9 +332,9 @@ describe("ranking by words", () => {
     });
     expect((await first("invoicing a customer"))?.reasons).toEqual([{ kind: "words", text: "invoicing, customer" }]);
     expect((await first("cooking leek soup"))?.skill.name).toBe("recipes");
-    expect(await matcherFor(skills).wordsIn(sketch("x", { description: "Finds flights." }), "a flight", {})).toEqual([
-      { field: "description", words: ["flight"] },
-    ]);
+    expect(
+      await matcherFor(skills).wordsIn(defineTestSkill("x", { description: "Finds flights." }), "a flight", {}),
+    ).toEqual([{ field: "description", words: ["flight"] }]);
   });
 
   it("[X-07] includes when_to_use", async () => {
@@ -360,9 +362,9 @@ describe("a long query", () => {
   it("[Q-11] takes linear steps, and is cut at a limit that is reported", async () => {
     await expectLinearSteps(
       MODULES,
-      async ({ createMatcher, sketch }: Modules, words: number) => {
+      async ({ createMatcher, defineTestSkill }: Modules, words: number) => {
         const skills = Array.from({ length: 300 }, (_, index) =>
-          sketch(`s${index}`, {
+          defineTestSkill(`s${index}`, {
             keywords: [`word${index} word${index}`, "word1 word2 word3"],
             patterns: [`word${index}\\s+x`],
           }),

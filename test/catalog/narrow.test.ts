@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type Catalog, filterCatalog, loadCatalog } from "../../src/catalog/catalog.ts";
 import { createInlineSource, type Skill, type SkillScope, type Source } from "../../src/skill/skill.ts";
-import { sketch } from "../support/skills.ts";
+import { defineTestSkill } from "../support/skills.ts";
 
 /** As sources provide them: with their origin. */
 function place(name: string, scope: SkillScope, skills: readonly Skill[]): Source {
@@ -12,8 +12,8 @@ function place(name: string, scope: SkillScope, skills: readonly Skill[]): Sourc
 /** `mail` and `chat` are in two folders each; the workspace is nearer. */
 async function twoPlaces(): Promise<Catalog> {
   return loadCatalog([
-    place("own", "user", [sketch("mail"), sketch("chat"), sketch("note")]),
-    place("near", "workspace", [sketch("mail"), sketch("chat")]),
+    place("own", "user", [defineTestSkill("mail"), defineTestSkill("chat"), defineTestSkill("note")]),
+    place("near", "workspace", [defineTestSkill("mail"), defineTestSkill("chat")]),
   ]);
 }
 
@@ -67,10 +67,10 @@ describe("a narrowed catalog", () => {
   });
 
   it("stays narrow after a reload, for new skills too", async () => {
-    const skills = [sketch("mail"), sketch("chat")];
+    const skills = [defineTestSkill("mail"), defineTestSkill("chat")];
     const source: Source = { name: "own", scope: "user", load: async () => ({ skills: [...skills], diagnostics: [] }) };
     const catalog = filterCatalog(await loadCatalog([source]), ({ name }) => name.startsWith("m"));
-    skills.push(sketch("memo"), sketch("chess"));
+    skills.push(defineTestSkill("memo"), defineTestSkill("chess"));
     const again = await (await catalog.reload()).reload();
     expect(again.names()).toEqual(["mail", "memo"]);
     expect(again.has("chess")).toBe(false);
@@ -95,8 +95,8 @@ describe("a narrowed catalog", () => {
   });
 
   it("keeps the definition of a skill whose name is escaped in a line", async () => {
-    const spaced = { ...sketch("notes"), name: "my  notes" };
-    const whole = await loadCatalog([place("own", "user", [spaced, sketch("chat")])]);
+    const spaced = { ...defineTestSkill("notes"), name: "my  notes" };
+    const whole = await loadCatalog([place("own", "user", [spaced, defineTestSkill("chat")])]);
     const catalog = filterCatalog(whole, ({ name }) => name !== "chat");
     expect(catalog.available().map(({ name }) => name)).toEqual(["my  notes"]);
     expect(catalog.definitions().map(({ name }) => name)).toEqual(["my notes"]);

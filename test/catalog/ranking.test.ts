@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createMatcher } from "../../src/catalog/search/matcher.ts";
-import { type Sketch, sketch } from "../support/skills.ts";
+import { defineTestSkill, type Sketch } from "../support/skills.ts";
 import { countSteps, expectLinearSteps } from "../support/steps.ts";
 import { evaluationMatcher, measureHits } from "./evaluation/measure.ts";
 import { PASTES } from "./evaluation/pastes.ts";
@@ -11,7 +11,7 @@ const MODULES = ["src/catalog/search/matcher.ts", "test/catalog/evaluation/measu
 type Modules = { createMatcher: typeof createMatcher; evaluationMatcher: typeof evaluationMatcher };
 
 const matcherFor = (skills: Record<string, Sketch>) =>
-  createMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
+  createMatcher(Object.entries(skills).map(([name, parts]) => defineTestSkill(name, parts)));
 const namesFor = async (skills: Record<string, Sketch>, query: string, bodies = true) =>
   (await matcherFor(skills).match(query, { bodies })).matches.map(({ skill }) => skill.name);
 

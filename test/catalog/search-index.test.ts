@@ -19,7 +19,7 @@ import { createInlineSource, type Skill } from "../../src/skill/skill.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { createSearchFileStore } from "../../src/store/json-store.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { sketch } from "../support/skills.ts";
+import { defineTestSkill } from "../support/skills.ts";
 import { evaluationSkills } from "./evaluation/measure.ts";
 import { EVALUATION_REQUESTS } from "./evaluation/requests.ts";
 import { UNRELATED_PROMPTS } from "./evaluation/unrelated.ts";
@@ -156,7 +156,7 @@ describe("the search index", () => {
 
   it("[A-09] stores skills of a program too, by their content", async () => {
     const { open } = scene();
-    const inline = (body: string) => [sketch("inline", { description: "Sews.", body })];
+    const inline = (body: string) => [defineTestSkill("inline", { description: "Sews.", body })];
     expect(await namesIn(await open(inline("Use the bobbin.")), "bobbin")).toEqual(["inline"]);
     expect(await namesIn(await open(inline("Use the bobbin.")), "bobbin")).toEqual(["inline"]);
     const changed = await open(inline("Use the thimble."));

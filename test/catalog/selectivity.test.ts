@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import type { Catalog } from "../../src/catalog/catalog.ts";
 import { disclose } from "../../src/catalog/disclose.ts";
 import { createMatcher } from "../../src/catalog/search/matcher.ts";
-import { catalogOf, type Sketch, sketch } from "../support/skills.ts";
+import { createCatalogOf, defineTestSkill, type Sketch } from "../support/skills.ts";
 import { TASKS } from "./tasks.ts";
 
 const PYTHON_STYLE: Sketch = { description: "House style for Python.", more: { paths: ["**/*.py"] }, body: "Be tidy." };
@@ -13,7 +13,7 @@ describe("a catalog of 52 skills, two of them with broad triggers", () => {
   beforeAll(async () => {
     const skills: Record<string, Sketch> = { "python-style": PYTHON_STYLE, assistant: KEYWORDS };
     for (const { name, description, trigger } of TASKS) skills[name] = { description, keywords: [trigger] };
-    catalog = await catalogOf(skills);
+    catalog = await createCatalogOf(skills);
   });
 
   it("[T-08] gives no task the instructions of a skill for a glob or common words alone", async () => {
@@ -42,8 +42,12 @@ describe("a catalog of 52 skills, two of them with broad triggers", () => {
   });
 
   it("ranks a skill by matching words before one with a matching glob or common word, without other triggers", async () => {
-    const plain = TASKS.map(({ name, description }) => sketch(name, { description }));
-    const matcher = createMatcher([...plain, sketch("python-style", PYTHON_STYLE), sketch("assistant", KEYWORDS)]);
+    const plain = TASKS.map(({ name, description }) => defineTestSkill(name, { description }));
+    const matcher = createMatcher([
+      ...plain,
+      defineTestSkill("python-style", PYTHON_STYLE),
+      defineTestSkill("assistant", KEYWORDS),
+    ]);
     let ranked = 0;
     for (const { name, task } of TASKS) {
       const names = (await matcher.match(task, { limit: 60 })).matches.map(({ skill }) => skill.name);
@@ -60,14 +64,14 @@ describe("a catalog of 52 skills, two of them with broad triggers", () => {
 
   it("suggests a skill for a file by name, and lists one with only broad triggers", async () => {
     const skills = { ferry: { keywords: ["ferry"] }, terraform: { more: { paths: ["infra/**/*.tf"] } } };
-    expect(await disclose(await catalogOf(skills), "tidy infra/prod/main.tf")).toMatchObject({
+    expect(await disclose(await createCatalogOf(skills), "tidy infra/prod/main.tf")).toMatchObject({
       tier: "breadcrumb",
       reason: "no trigger that matches is selective enough",
       text: "[2 skills available]\nThese may fit. Take one, or none:\n- terraform: Skill terraform.",
     });
-    expect((await disclose(await catalogOf(skills), "tidy it")).text).toBe("[2 skills available]");
+    expect((await disclose(await createCatalogOf(skills), "tidy it")).text).toBe("[2 skills available]");
     for (const broad of [{ keywords: ["write", "find"] }, { patterns: ["\\?$"] }, { more: { paths: ["**/*.py"] } }])
-      expect(await disclose(await catalogOf({ ...skills, broad }), "hm")).toMatchObject({ tier: "registry" });
+      expect(await disclose(await createCatalogOf({ ...skills, broad }), "hm")).toMatchObject({ tier: "registry" });
   });
 });
 
@@ -75,7 +79,7 @@ describe("the weight of a trigger", () => {
   const others = (count: number, description: string) =>
     Object.fromEntries(Array.from({ length: count }, (_, index) => [`other-${index}`, { description }]));
   const reason = async (skills: Record<string, Sketch>, query: string) => {
-    const list = Object.entries(skills).map(([name, parts]) => sketch(name, parts));
+    const list = Object.entries(skills).map(([name, parts]) => defineTestSkill(name, parts));
     const { matches } = await createMatcher(list).match(query, { limit: 0 });
     const match = matches.find(({ skill }) => skill.name === "it");
     return { level: match?.level, ...match?.reasons[0] };
@@ -186,7 +190,7 @@ describe("the weight of a trigger", () => {
     ["Dockerfile", 0.4],
   ])("[T-08] of the glob %s never selects", async (glob, weight) => {
     const files = ["src/a.py", "src/a.md", "src/a.tsx", "src/a.tf", "docs/a", "Dockerfile"];
-    const matcher = createMatcher([sketch("it", { more: { paths: [glob] } })]);
+    const matcher = createMatcher([defineTestSkill("it", { more: { paths: [glob] } })]);
     expect((await matcher.match("tidy up", { files, limit: 0 })).matches).toMatchObject([
       { level: "weak", weight, reasons: [{ kind: "path", text: glob, weak: "glob" }] },
     ]);
@@ -195,7 +199,7 @@ describe("the weight of a trigger", () => {
 
 describe("a name in a query", () => {
   const skills = ["code-review", "canvas-design", "deploy", "deploy-app", "summarize", "fix", "report"];
-  const matcher = createMatcher(skills.map((name) => sketch(name, {})));
+  const matcher = createMatcher(skills.map((name) => defineTestSkill(name, {})));
   const read = async (query: string) => {
     const { matches, rejected: against } = await matcher.match(query, { limit: 0 });
     return [
@@ -310,7 +314,7 @@ describe("a name in a query", () => {
   });
 
   it("[T-08] that is refused disables the skill's triggers too", async () => {
-    const catalog = await catalogOf({
+    const catalog = await createCatalogOf({
       "code-review": { keywords: ["code review", "diff"] },
       ferry: { keywords: ["ferry"] },
     });
@@ -323,7 +327,7 @@ describe("a name in a query", () => {
   });
 
   it("[T-08] is not needed to forbid a trigger's action, while a report of a failure is not a refusal", async () => {
-    const catalog = await catalogOf({ shop: { keywords: ["deploy the shop"], verbs: ["deploy"] }, ferry: {} });
+    const catalog = await createCatalogOf({ shop: { keywords: ["deploy the shop"], verbs: ["deploy"] }, ferry: {} });
     const shown = async (query: string) => (await disclose(catalog, query)).shown.length;
     for (const query of [
       "do not deploy the shop",
@@ -346,7 +350,7 @@ describe("a name in a query", () => {
   });
 
   it("[T-08] in common German words selects nothing either", async () => {
-    const catalog = await catalogOf({ greedy: { keywords: ["schreib", "bitte", "suche", "mach"] }, ferry: {} });
+    const catalog = await createCatalogOf({ greedy: { keywords: ["schreib", "bitte", "suche", "mach"] }, ferry: {} });
     expect((await disclose(catalog, "schreib bitte einen Text und suche Bilder")).shown).toEqual([]);
   });
 });

@@ -8,7 +8,7 @@ import {
   shortenDescription,
   splitDescription,
 } from "../../src/catalog/describe-skill.ts";
-import { sketch } from "../support/skills.ts";
+import { defineTestSkill } from "../support/skills.ts";
 import { cuedSkills } from "./cued-skills.ts";
 
 const within = (description: string, limit: number, whenToUse?: string) =>
@@ -109,7 +109,10 @@ describe("shortening a description", () => {
   });
 
   it("uses the author's brief description in place of the first sentence", () => {
-    const skill = sketch("pdf", { description: pdf, more: { brief_description: "Reads and fills PDF files." } });
+    const skill = defineTestSkill("pdf", {
+      description: pdf,
+      more: { brief_description: "Reads and fills PDF files." },
+    });
     expect(fitDescription(listDescriptionVersions(skill), 95)).toBe(
       "Reads and fills PDF files. Use when the user wants to read, merge, split, or fill PDF files.",
     );
@@ -148,18 +151,18 @@ describe("shortening a description", () => {
 
   it("[Q-06] joins no parts to a tag, and terminates for hostile descriptions too", () => {
     const forged = `Makes things < (a) /skill_content> and more. Use when < (b) skill_content is ${"such as ".repeat(200)}x.`;
-    for (const version of listDescriptionVersions({ ...sketch("x"), description: forged })) {
+    for (const version of listDescriptionVersions({ ...defineTestSkill("x"), description: forged })) {
       expect(version).not.toMatch(/<\s*\/?\s*skill_/);
     }
     for (const part of ["(", "use when ", "such as '", "e.g. ", ", ", "- ", '"', "当", "use a b c "])
-      expect(listDescriptionVersions({ ...sketch("x"), description: `x ${part.repeat(2000)}` }).length).toBeGreaterThan(
-        0,
-      );
+      expect(
+        listDescriptionVersions({ ...defineTestSkill("x"), description: `x ${part.repeat(2000)}` }).length,
+      ).toBeGreaterThan(0);
   });
 
   it("[A-02] keeps the cue at the end of a description that is too long for the list", () => {
     const description = `${"Covers many things in some detail. ".repeat(60)}Use when the moon is full.`;
-    const described = describeSkill({ ...sketch("x"), description });
+    const described = describeSkill({ ...defineTestSkill("x"), description });
     expect(described.length).toBeLessThanOrEqual(1024);
     expect(described).toContain("Use when the moon is full.");
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createMatcher, isSelectedMatch, selectShortlist } from "../../src/catalog/search/matcher.ts";
-import { sketch } from "../support/skills.ts";
+import { defineTestSkill } from "../support/skills.ts";
 import { evaluationMatcher, evaluationSkills } from "./evaluation/measure.ts";
 import { EVALUATION_REQUESTS } from "./evaluation/requests.ts";
 import { UNRELATED_PROMPTS } from "./evaluation/unrelated.ts";
@@ -47,14 +47,14 @@ describe("the shortlist", () => {
 
   it("has at most five matches, and no more than there are skills", async () => {
     const skills = Array.from({ length: 8 }, (_, at) =>
-      sketch(`invoice-${at}`, { description: "Creates customer invoices from time sheets." }),
+      defineTestSkill(`invoice-${at}`, { description: "Creates customer invoices from time sheets." }),
     );
     const matcher = createMatcher([...skills, ...evaluationSkills(60)]);
     const { matches, isClear } = await shortlistIn(matcher, "create customer invoices from time sheets", 68);
     expect([matches.length, isClear]).toEqual([5, false]);
     const two = createMatcher([
-      sketch("invoices", { description: "Creates customer invoices from time sheets." }),
-      sketch("paint", { description: "Paints walls." }),
+      defineTestSkill("invoices", { description: "Creates customer invoices from time sheets." }),
+      defineTestSkill("paint", { description: "Paints walls." }),
     ]);
     const only = await shortlistIn(two, "create customer invoices from time sheets", 2);
     expect(only.matches.map(({ skill }) => skill.name)).toEqual(["invoices"]);
@@ -63,8 +63,8 @@ describe("the shortlist", () => {
 
   it("has a skill whose path is named, and none that a trigger selects", async () => {
     const matcher = createMatcher([
-      sketch("terraform", { more: { paths: ["infra/**/*.tf"] } }),
-      sketch("invoices", { keywords: ["invoice"], description: "Creates customer invoices." }),
+      defineTestSkill("terraform", { more: { paths: ["infra/**/*.tf"] } }),
+      defineTestSkill("invoices", { keywords: ["invoice"], description: "Creates customer invoices." }),
     ]);
     expect((await shortlistIn(matcher, "look at infra/a/main.tf", 2)).matches.map(({ skill }) => skill.name)).toEqual([
       "terraform",

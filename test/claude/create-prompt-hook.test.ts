@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createPromptHook } from "../../src/adapters/claude/index.ts";
 import { discover } from "../../src/config/discover.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 
 const PROMPT = "audit my solana program";
 const SKILLS = {
@@ -27,7 +27,7 @@ describe("createPromptHook", () => {
 
   it("[A-06] passes the prompt on after an error", async () => {
     const errors: unknown[] = [];
-    const catalog = await catalogOf({ solana: { keywords: ["solana"] } });
+    const catalog = await createCatalogOf({ solana: { keywords: ["solana"] } });
     const reload = () => Promise.reject(new Error("the disk is gone"));
     const hook = createPromptHook({ catalog: { ...catalog, reload }, onError: (error) => errors.push(error) });
     expect(await ask(hook, { prompt: PROMPT })).toEqual({});

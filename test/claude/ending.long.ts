@@ -7,7 +7,7 @@ import { markdown } from "../../src/agent/prompts/prompt-section.ts";
 import { skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import type { SkillEvent } from "../../src/host/events.ts";
 import { Tool } from "../../src/skill/tool.ts";
-import { CLAUDE_MODEL, claudeApi, claudeSdk } from "../support/claude-api.ts";
+import { CLAUDE_MODEL, claudeSdk, startClaudeApi } from "../support/claude-api.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { architecture, mixedPrompt, promptOf, task } from "./prompts.ts";
 import { evaluated, processesIn, typesOf } from "./setting.ts";
@@ -57,7 +57,7 @@ describe("the end of an evaluation", () => {
 
   it("[N-20] comes with an abort of its process, during a call, and leaves nothing", async () => {
     const parent = temporaryFolder();
-    const { env } = await claudeApi([() => ({ tool: "mcp__skillet__sleep", input: {} })]);
+    const { env } = await startClaudeApi([() => ({ tool: "mcp__skillet__sleep", input: {} })]);
     let isEnded = false;
     const sleep = Tool.define("sleep", {
       description: "Waits",

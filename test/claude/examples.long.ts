@@ -3,12 +3,12 @@ import { readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { CLAUDE_MODEL, type ClaudeTurn, claudeApi } from "../support/claude-api.ts";
+import { CLAUDE_MODEL, type ClaudeTurn, startClaudeApi } from "../support/claude-api.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 /** Starts an example as a user does, with the SDK installed and its own home. */
 async function start(file: string, turns: readonly ClaudeTurn[], ...args: string[]) {
-  const { requests, env } = await claudeApi(turns);
+  const { requests, env } = await startClaudeApi(turns);
   const [home, temporary] = [temporaryFolder({ ".claude/skills/ambient/SKILL.md": AMBIENT }), temporaryFolder()];
   const cwd = temporaryFolder();
   symlinkSync(join(import.meta.dirname, "node_modules"), join(cwd, "node_modules"));

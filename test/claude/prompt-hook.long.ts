@@ -3,10 +3,10 @@ import { describe, expect, it } from "vitest";
 import type { SdkMessage } from "../../src/adapters/claude/claude-sdk.ts";
 import { createPromptHook } from "../../src/adapters/claude/index.ts";
 import type { Advice } from "../../src/agent/session/advise.ts";
-import { CLAUDE_MODEL, claudeApi, claudeSdk } from "../support/claude-api.ts";
+import { CLAUDE_MODEL, claudeSdk, startClaudeApi } from "../support/claude-api.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 
 const PROMPT = "audit my solana program";
 const SKILLS = {
@@ -19,7 +19,7 @@ const GIVEN = '<skill_content name="solana">\nCheck signers.\n</skill_content>';
 
 /** Sends prompts to one conversation of the SDK's own `query()`, in its own home, one after the other. */
 async function converse(prompts: readonly string[], options: object, home = temporaryFolder()) {
-  const { requests, env } = await claudeApi(() => "<summary>They want an audit.</summary>");
+  const { requests, env } = await startClaudeApi(() => "<summary>They want an audit.</summary>");
   const { query } = await claudeSdk();
   const answered = prompts.map(() => Promise.withResolvers<void>());
   async function* messages() {
@@ -56,7 +56,7 @@ const timesIn = (body = "") => body.split(JSON.stringify(GIVEN).slice(1, -1)).le
 describe("a prompt hook in Claude's own process", () => {
   it("[A-06, A-07] adds the matching skill to a prompt of the SDK's query(), once per conversation", async () => {
     const advised: Advice["kind"][] = [];
-    const catalog = await catalogOf({ solana: { keywords: ["solana"], body: "Check signers." } });
+    const catalog = await createCatalogOf({ solana: { keywords: ["solana"], body: "Check signers." } });
     const hook = createPromptHook({ catalog, onAdvice: ({ kind }) => advised.push(kind) });
     const { requests } = await converse(["thanks", PROMPT, PROMPT], { hooks: { UserPromptSubmit: [hook] } });
     expect(requests.map(({ body }) => timesIn(body))).toEqual([0, 1, 1]);
@@ -64,7 +64,7 @@ describe("a prompt hook in Claude's own process", () => {
   });
 
   it("[A-06] gives the text again after Claude has summarized the conversation", async () => {
-    const catalog = await catalogOf({ solana: { keywords: ["solana"], body: "Check signers." } });
+    const catalog = await createCatalogOf({ solana: { keywords: ["solana"], body: "Check signers." } });
     const hook = createPromptHook({ catalog });
     const { requests } = await converse([PROMPT, "/compact", PROMPT], {
       hooks: { UserPromptSubmit: [hook], PreCompact: [hook] },

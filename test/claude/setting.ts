@@ -3,7 +3,7 @@ import { onTestFinished } from "vitest";
 import { type ClaudeOptions, evaluateWithClaude } from "../../src/adapters/claude/index.ts";
 import type { Prompt } from "../../src/agent/prompts/prompt-template.ts";
 import type { SkillEvent } from "../../src/host/events.ts";
-import { CLAUDE_MODEL, type ClaudeTurn, claudeApi, claudeSdk } from "../support/claude-api.ts";
+import { CLAUDE_MODEL, type ClaudeTurn, claudeSdk, startClaudeApi } from "../support/claude-api.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 /** Evaluates a prompt with a model that follows a script. `parent` is the folder for homes. */
@@ -13,7 +13,7 @@ export async function evaluated(
   options: ClaudeOptions = {},
   parent = temporaryFolder(),
 ) {
-  const { requests, env } = await claudeApi(script);
+  const { requests, env } = await startClaudeApi(script);
   // Claude Code leaves the socat of its sandbox running.
   onTestFinished(() => processesIn(parent).forEach(end));
   const isolation = options.isolation === true ? { parent } : (options.isolation ?? { parent });

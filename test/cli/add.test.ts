@@ -7,15 +7,15 @@ import { tarOf } from "../support/archives.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { makeRepository } from "../support/repositories.ts";
 import { startSite } from "../support/skill-site.ts";
-import { terminal } from "../support/terminal.ts";
-import { ASKING, answering, filesBelow, repositoryOf, supplyScene } from "./supply-scene.ts";
+import { openTerminal } from "../support/terminal.ts";
+import { ASKING, createAddScene, createAnswers, filesBelow, repositoryOf } from "./supply-scene.ts";
 
 const nothingBelow = (home: string) =>
   Object.keys(filesBelow(home)).filter((path) => path !== "readme" && !path.startsWith(".skillet/cache/"));
 
 describe("skillet add", () => {
   it("[S-33] shows what it will trust, writes it, and reports what it still needs", async () => {
-    const { run, installed } = supplyScene();
+    const { run, installed } = createAddScene();
     const { folder } = makeRepository(ASKING);
     const { code, stdout } = await run(["add", folder, "--yes"]);
     expect(code).toBe(0);
@@ -45,7 +45,7 @@ describe("skillet add", () => {
   });
 
   it("[S-33, Q-04] approves instructions and code with --yes, and never values and capabilities", async () => {
-    const { run } = supplyScene();
+    const { run } = createAddScene();
     const { folder } = makeRepository(ASKING);
     const added = await run(["add", folder, "--yes"]);
     const [, config = ""] = /: (skillet config set \S+)/.exec(added.stdout) ?? [];
@@ -68,7 +68,7 @@ describe("skillet add", () => {
   });
 
   it("adds nothing when no user can be asked: exit 3, and only caches below the home", async () => {
-    const { run, home } = supplyScene();
+    const { run, home } = createAddScene();
     const { folder } = repositoryOf("x");
     const { code, stderr } = await run(["add", folder]);
     expect(code).toBe(3);
@@ -79,9 +79,9 @@ describe("skillet add", () => {
   });
 
   it("adds nothing at any answer except yes, and shows everything on request", async () => {
-    const { run, home } = supplyScene();
+    const { run, home } = createAddScene();
     const { folder } = makeRepository(ASKING);
-    const no = answering("show", "n");
+    const no = createAnswers("show", "n");
     const { code, stdout, stderr } = await run(["add", folder], no);
     expect({ code, stderr }).toEqual({ code: 3, stderr: "✗ nothing was added  [not-confirmed]\n" });
     expect(no.asked).toEqual(
@@ -89,11 +89,11 @@ describe("skillet add", () => {
     );
     expect(stdout).toContain("    +echo gone\n");
     expect(nothingBelow(home)).toEqual([]);
-    expect((await run(["add", folder], answering("yes"))).code).toBe(0);
+    expect((await run(["add", folder], createAnswers("yes"))).code).toBe(0);
   });
 
   it("requires a source, and lists the kinds of sources when it is missing", async () => {
-    const { run } = supplyScene();
+    const { run } = createAddScene();
     expect(await run(["add"])).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/^✗ No source was named {2}\[usage\]\n {2}name a folder/),
@@ -101,7 +101,7 @@ describe("skillet add", () => {
   });
 
   it("cannot be revoked like trust: the message names the alternative", async () => {
-    const { run } = supplyScene();
+    const { run } = createAddScene();
     await run(["add", repositoryOf("x").folder, "--yes"]);
     expect(await run(["trust", "--revoke", "x"])).toMatchObject({
       code: 1,
@@ -111,23 +111,23 @@ describe("skillet add", () => {
   });
 
   it("asks about code only if there is some", async () => {
-    const { run } = supplyScene();
+    const { run } = createAddScene();
     const { folder } = makeRepository({
       "prose/SKILL.md": skillText("prose"),
       "prose/notes.md": "# Notes\n",
       "code/SKILL.md": skillText("code"),
       "code/lib/x.py": "print(1)\n",
     });
-    const prose = answering("n");
+    const prose = createAnswers("n");
     await run(["add", folder, "prose"], prose);
     expect(prose.asked).toEqual(["Add this skill? [y/N/show] "]);
-    const code = answering("n");
+    const code = createAnswers("n");
     await run(["add", folder, "code"], code);
     expect(code.asked).toEqual(["Add this skill, and let its code run in a sandbox? [y/N/show] "]);
   });
 
   it("writes only caches in a dry run, and shows every line with --show", async () => {
-    const { run, home } = supplyScene();
+    const { run, home } = createAddScene();
     const { folder } = makeRepository(ASKING);
     const { code, stdout } = await run(["add", folder, "--dry-run", "--show"]);
     expect(code).toBe(0);
@@ -138,7 +138,7 @@ describe("skillet add", () => {
   });
 
   it("prints only JSON on stdout, with everything that a program needs", async () => {
-    const { json, installed } = supplyScene();
+    const { json, installed } = createAddScene();
     const repository = makeRepository(ASKING);
     const commit = repository.git("rev-parse", "HEAD");
     const printed = await json(["add", `${repository.url}#main`, "--yes"]);
@@ -181,7 +181,7 @@ describe("skillet add", () => {
   });
 
   it("[S-01] reports which other skill with the name is shadowed, and which is not", async () => {
-    const { run, cwd } = supplyScene({
+    const { run, cwd } = createAddScene({
       "home/.skillet/skills/x/SKILL.md": skillText("x", { description: "My own." }),
       "no-skills/y/SKILL.md": skillText("y", { description: "A bundled one." }),
     });
@@ -198,7 +198,7 @@ describe("skillet add", () => {
   });
 
   it("recognizes a skill whose folder is named with its source, and not one from another source", async () => {
-    const { run } = supplyScene();
+    const { run } = createAddScene();
     const { url } = repositoryOf("x");
     await run(["add", url, "--yes"]);
     for (const same of [`${url}//skills/x`, `${url}//skills`, url])
@@ -215,7 +215,7 @@ describe("skillet add", () => {
   });
 
   it("shows a skill's origin and its lock state in show and list --installed", async () => {
-    const { run, installed } = supplyScene();
+    const { run, installed } = createAddScene();
     const repository = repositoryOf("x");
     const at = repository.git("rev-parse", "HEAD").slice(0, 12);
     await run(["add", repository.url, "--yes"]);
@@ -232,7 +232,7 @@ describe("skillet add", () => {
 
 describe("a source with several skills", () => {
   it("is added without the blocked skills, which are reported", async () => {
-    const { run, installed } = supplyScene({
+    const { run, installed } = createAddScene({
       "home/.skillet/installed/a/SKILL.md": skillText("a"),
       "home/.skillet/installed/b/mine.txt": "mine",
     });
@@ -263,7 +263,7 @@ describe("a source with several skills", () => {
   };
 
   it("[S-33] loses only the skill that contains an odd file, however it is selected", async () => {
-    const { run, installed } = supplyScene();
+    const { run, installed } = createAddScene();
     const { folder } = makeRepository(ODD);
     const named = await run(["add", folder, "pdf", "--yes"]);
     expect(named).toMatchObject({ code: 0, stderr: "" });
@@ -279,7 +279,7 @@ describe("a source with several skills", () => {
   });
 
   it("[S-33] is listed with a verdict for each skill, and nothing is added", async () => {
-    const { run, json, installed } = supplyScene();
+    const { run, json, installed } = createAddScene();
     const { folder } = makeRepository(ODD);
     const { code, stdout } = await run(["add", folder, "--list"]);
     expect(code).toBe(0);
@@ -294,14 +294,14 @@ describe("a source with several skills", () => {
       { name: "fetcher", state: "look", findings: [{ weight: "high", path: "scripts/go.sh" }] },
       { name: "pdf", state: "fine", path: "skills/pdf" },
     ]);
-    const asked = answering("2 3", "y");
+    const asked = createAnswers("2 3", "y");
     const chosen = await run(["add", folder], asked);
     expect(chosen.stderr).toContain("1  ✗ artifacts  refused: ");
     expect(readdirSync(installed).filter((name) => name !== "skills.lock")).toEqual(["fetcher", "pdf"]);
   });
 
   it("[S-33] is copied into the folders of clients with --to, once it is added", async () => {
-    const { run, home, installed } = supplyScene();
+    const { run, home, installed } = createAddScene();
     const { folder } = repositoryOf("a", "b");
     const { code, stdout } = await run(["add", folder, "a", "--to", "claude,codex", "--yes"]);
     expect(code).toBe(0);
@@ -318,7 +318,7 @@ describe("a source with several skills", () => {
   });
 
   it("[S-33] that is a marketplace of plugins offers their skills, but not agents or commands", async () => {
-    const { run, json } = supplyScene();
+    const { run, json } = createAddScene();
     const page = (name: string) => `---\nname: ${name}\ndescription: Acts as ${name}.\n---\nYou are ${name}.\n`;
     const { folder } = makeRepository({
       ".claude-plugin/marketplace.json": JSON.stringify({
@@ -345,7 +345,7 @@ describe("a source with several skills", () => {
   });
 
   it("is selected from by names when no user can be asked, and by --all", async () => {
-    const { run, json } = supplyScene();
+    const { run, json } = createAddScene();
     const { folder } = repositoryOf("a", "b", "c");
     expect(await run(["add", folder])).toMatchObject({
       code: 2,
@@ -368,29 +368,29 @@ describe("a source with several skills", () => {
     ["all", ["a", "b", "c"]],
     ["ALL", ["a", "b", "c"]],
   ])("is selected from by %j", async (answer, names) => {
-    const { run, lock } = supplyScene();
+    const { run, lock } = createAddScene();
     const { folder } = repositoryOf("a", "b", "c");
-    expect((await run(["add", folder], answering(answer, "y"))).code).toBe(0);
+    expect((await run(["add", folder], createAnswers(answer, "y"))).code).toBe(0);
     expect(Object.keys(JSON.parse(readFileSync(lock, "utf8")).skills)).toEqual(names);
   });
 
   it("asks again after an unknown answer, and gives up on an empty one", async () => {
-    const { run, home } = supplyScene();
+    const { run, home } = createAddScene();
     const { folder } = repositoryOf("a", "b");
-    const lost = answering("0", "a 7", "nonsense", "a");
+    const lost = createAnswers("0", "a 7", "nonsense", "a");
     const { code, stderr } = await run(["add", folder], lost);
     expect(code).toBe(3);
     expect(lost.asked).toHaveLength(3);
     expect(stderr).toContain('✗ "0" is not one of them\n✗ "7" is not one of them\n✗ "nonsense" is not one of them\n');
-    const quiet = answering("");
+    const quiet = createAnswers("");
     expect((await run(["add", folder], quiet)).code).toBe(3);
     expect(quiet.asked).toHaveLength(1);
     expect(nothingBelow(home)).toEqual([]);
-    expect((await run(["add", folder], answering("zeta", "a", "y"))).code).toBe(0);
+    expect((await run(["add", folder], createAnswers("zeta", "a", "y"))).code).toBe(0);
   });
 
   it("is summarized when it is large, with skills that have code or findings listed one by one", async () => {
-    const { run, json } = supplyScene();
+    const { run, json } = createAddScene();
     const names = [...Array(200).keys()].map((index) => `skill-${index + 1}`);
     const { folder, commit } = repositoryOf(...names);
     commit({
@@ -418,9 +418,9 @@ describe("a source with several skills", () => {
 
 describe("a terminal of 80 columns", () => {
   it("shows a question in one line, and Ctrl-C at it ends everything with 130 and leaves nothing", async () => {
-    const { home, cwd } = supplyScene();
+    const { home, cwd } = createAddScene();
     const { folder } = makeRepository(ASKING);
-    const shown = terminal(["add", folder], { home, cwd });
+    const shown = openTerminal(["add", folder], { home, cwd });
     await shown.sees("[y/N/show] ");
     const lines = shown.screen().split("\n");
     expect(lines.filter((line) => line.length > 80)).toEqual([]);
@@ -433,9 +433,9 @@ describe("a terminal of 80 columns", () => {
   });
 
   it("ends with 130 at Ctrl-C during a slow source too", async () => {
-    const { home, cwd } = supplyScene();
+    const { home, cwd } = createAddScene();
     const site = await startSite({ "/skills.zip": () => {} });
-    const shown = terminal(["add", `${site.url}/skills.zip`], { home, cwd });
+    const shown = openTerminal(["add", `${site.url}/skills.zip`], { home, cwd });
     await shown.sees(" fetching ");
     shown.type("\u0003");
     expect(await shown.ended).toBe(130);
@@ -447,7 +447,7 @@ describe("a terminal of 80 columns", () => {
 describe("skillet add --project", () => {
   /** A project in version control that has added a skill, and another user's clone of it. */
   async function shared() {
-    const scene = supplyScene({ "project/vendor/own/SKILL.md": skillText("own") });
+    const scene = createAddScene({ "project/vendor/own/SKILL.md": skillText("own") });
     const source = repositoryOf("x");
     await scene.run(["add", source.url, "--project", "--yes"]);
     await scene.run(["add", "./vendor/own", "--project", "--yes"]);
@@ -573,7 +573,7 @@ describe("skillet add --project", () => {
     });
 
     it("reports a missing lock", async () => {
-      const { run, cwd } = supplyScene();
+      const { run, cwd } = createAddScene();
       mkdirSync(join(cwd, ".agents"));
       expect(await run(["add", "--frozen", "--project"])).toMatchObject({
         code: 1,

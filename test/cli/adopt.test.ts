@@ -17,14 +17,14 @@ import { adoptSkills } from "../../src/remote/index.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { answering, filesBelow, supplyScene } from "./supply-scene.ts";
+import { createAddScene, createAnswers, filesBelow } from "./supply-scene.ts";
 
 const SCRIPT = "#!/bin/sh\necho one\n";
 const PDF = { "SKILL.md": skillText("pdf"), "scripts/go.sh": SCRIPT };
 
 /** A skill in the folder of Claude Code. */
 function scene(files: Record<string, string> = {}) {
-  const one = supplyScene({
+  const one = createAddScene({
     ...Object.fromEntries(Object.entries(PDF).map(([path, text]) => [`home/.claude/skills/pdf/${path}`, text])),
     ...files,
   });
@@ -52,7 +52,7 @@ describe("skillet adopt", () => {
   it("lists what can be adopted, asks, and records it in place", async () => {
     const { run, home, skills, skillsLock, pdf } = scene();
     const before = filesBelow(skills);
-    const dialogue = answering("y");
+    const dialogue = createAnswers("y");
     const { code, stdout } = await run(["adopt"], { ask: dialogue.ask });
     expect(code).toBe(0);
     expect(stdout).toContain("pdf: no source found; --from SOURCE sets one");
@@ -77,7 +77,7 @@ describe("skillet adopt", () => {
   it("adopts nothing without approval or in a dry run, and reports that in JSON", async () => {
     const { run, json, skillsLock, home } = scene();
     expect(await run(["adopt"])).toMatchObject({ code: 3 });
-    expect(await run(["adopt"], { ask: answering("n").ask })).not.toMatchObject({ code: 0 });
+    expect(await run(["adopt"], { ask: createAnswers("n").ask })).not.toMatchObject({ code: 0 });
     expect(await json(["adopt", "--dry-run"])).toMatchObject({ isDryRun: true, adopted: [{ name: "pdf" }] });
     expect(existsSync(skillsLock)).toBe(false);
     expect(existsSync(join(home, ".skillet/trust.json"))).toBe(false);
@@ -103,7 +103,7 @@ describe("skillet adopt", () => {
       [`home/.claude/skills/skill-${index}/scripts/go.sh`, SCRIPT],
     ]).flat();
     for (const command of ["adopt", "trust"]) {
-      const { run, home } = supplyScene(Object.fromEntries(many));
+      const { run, home } = createAddScene(Object.fromEntries(many));
       let [printed, lines] = ["", 0];
       const ask = async () => {
         if (lines === 0) lines = printed.split("\n").flatMap((line) => line.match(/.{1,80}/g) ?? [""]).length;
@@ -122,7 +122,7 @@ describe("skillet adopt", () => {
 
 describe("the origin of an adopted skill", () => {
   it("is the remote, commit and path of its work tree; an update keeps edits", async () => {
-    const { run, home, cwd } = supplyScene();
+    const { run, home, cwd } = createAddScene();
     const upstream = makeRepository({ "skills/pdf/SKILL.md": skillText("pdf"), "skills/pdf/scripts/go.sh": SCRIPT });
     mkdirSync(join(home, ".claude"), { recursive: true });
     upstream.git("clone", "--quiet", upstream.url, join(home, ".claude"));
@@ -219,7 +219,7 @@ describe("the origin of an adopted skill", () => {
       skillPath: "skills/pdf/SKILL.md",
       computedHash: npxHash(PDF),
     };
-    const { run, cwd } = supplyScene({
+    const { run, cwd } = createAddScene({
       "project/skills-lock.json": JSON.stringify({ version: 1, skills: { pdf: entry } }),
       "project/.claude/skills/pdf/SKILL.md": `${PDF["SKILL.md"]}\nEdited before.\n`,
       "project/.claude/skills/pdf/scripts/go.sh": SCRIPT,
@@ -250,7 +250,7 @@ describe("the origin of an adopted skill", () => {
       "plugins/kit/skills/pdf/SKILL.md": PDF["SKILL.md"],
       "plugins/kit/skills/pdf/scripts/go.sh": SCRIPT,
     });
-    const { run, home, cwd } = supplyScene();
+    const { run, home, cwd } = createAddScene();
     const plugins = join(home, ".claude/plugins");
     const kit = join(plugins, "cache/m/kit/1.0.0");
     mkdirSync(kit, { recursive: true });
@@ -326,7 +326,7 @@ async function listening() {
 
 describe("a folder that cannot be adopted", () => {
   it("includes a symlink: the folder that it leads to is adopted, once", async () => {
-    const { run, home } = supplyScene({ "home/.agents/skills/pdf/SKILL.md": skillText("pdf") });
+    const { run, home } = createAddScene({ "home/.agents/skills/pdf/SKILL.md": skillText("pdf") });
     for (const client of [".claude", ".codex"]) {
       mkdirSync(join(home, client, "skills"), { recursive: true });
       symlinkSync(join(home, ".agents/skills/pdf"), join(home, client, "skills/pdf"));
@@ -385,7 +385,7 @@ describe("a folder that cannot be adopted", () => {
   });
 
   it("includes one that skillet manages already: added or exported", async () => {
-    const { run, installed, home } = supplyScene();
+    const { run, installed, home } = createAddScene();
     const { url } = source();
     await run(["add", url, "--yes", "--to", "claude"]);
     for (const folder of [join(installed, "pdf"), join(home, ".claude/skills/pdf")]) {
@@ -418,7 +418,7 @@ describe("skillet remove of an adopted skill", () => {
     const { run, pdf, skillsLock } = scene();
     await run(["adopt", "--yes"]);
     expect(await run(["remove", "pdf"]), "there is no user to ask").toMatchObject({ code: 3 });
-    const kept = answering("n");
+    const kept = createAnswers("n");
     expect(await run(["remove", "pdf"], { ask: kept.ask })).toMatchObject({ code: 0 });
     expect(kept.asked).toEqual(["Also delete ~/.claude/skills/pdf, which existed before skillet managed it? [y/N] "]);
     expect([existsSync(pdf), existsSync(skillsLock)]).toEqual([true, false]);
@@ -447,7 +447,7 @@ describe("skillet remove of an adopted skill", () => {
   });
 
   it("works for a folder that no client reads", async () => {
-    const { run } = supplyScene();
+    const { run } = createAddScene();
     const folder = temporaryFolder({ "pdf/SKILL.md": skillText("pdf") });
     expect(await run(["adopt", join(folder, "pdf"), "--yes"])).toMatchObject({ code: 0 });
     expect((await run(["list", "--installed"])).stdout).toContain("adopted in");

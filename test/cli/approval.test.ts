@@ -7,24 +7,24 @@ import type { ApprovalRequest } from "../../src/host/approval.ts";
 import { EFFECT } from "../store/run-scene.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
-import { type Place, place } from "../support/place.ts";
-import { type Terminal, terminal } from "../support/terminal.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
+import { createHome, type Place } from "../support/place.ts";
+import { openTerminal, type Terminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor, withGrowingLimit } from "../support/wait-for.ts";
 
 const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "one\n\u001b[2Jtwo\n" } }];
 
 async function scene(turns: readonly Turn[] | Turn): Promise<Place & { out: string }> {
-  const at = place(
+  const at = createHome(
     { "home/.skillet/skills/writer/SKILL.md": skillText("writer") },
-    modelConfig("openai", await modelServer("openai", turns)),
+    modelConfig("openai", await startModelServer("openai", turns)),
   );
   return { ...at, out: join(at.project, "out.txt") };
 }
 
 const at = (args: string[], { home, project }: Place, beside = ""): Terminal =>
-  terminal(args, { home, cwd: project, beside });
+  openTerminal(args, { home, cwd: project, beside });
 
 const QUESTION = "[y] yes, for this run  [a] always in this folder  [n] no ";
 
@@ -345,7 +345,7 @@ describe("a question at the terminal", () => {
     };
     const spot = await scene([piped, writes, () => "Done.", piped]);
     const start = () =>
-      terminal(["run", "writer", "--quiet"], { home: spot.home, cwd: spot.project, piped: "piped input" });
+      openTerminal(["run", "writer", "--quiet"], { home: spot.home, cwd: spot.project, piped: "piped input" });
     const there = start();
     await there.sees(QUESTION);
     there.type("y\r");

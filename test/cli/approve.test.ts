@@ -2,18 +2,18 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillText, writeFiles } from "../support/folder.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
-import { type Place, place } from "../support/place.ts";
-import { terminal } from "../support/terminal.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
+import { createHome, type Place } from "../support/place.ts";
+import { openTerminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
 
 const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "written\n" } }];
 
 /** One of the user's own skills, whose model follows these turns. */
 async function scene(turns: readonly Turn[], more = ""): Promise<Place & { out: string }> {
-  const at = place(
+  const at = createHome(
     { "home/.skillet/skills/writer/SKILL.md": skillText("writer", { more }) },
-    modelConfig("openai", await modelServer("openai", turns)),
+    modelConfig("openai", await startModelServer("openai", turns)),
   );
   return { ...at, out: join(at.project, "out.txt") };
 }
@@ -235,7 +235,7 @@ const sends =
 describe("an effect of a tool outside the workspace", () => {
   it("needs approval each time, also with --yes, and happens once per approval", async () => {
     const turns = [sends("ann"), sends("bob"), () => "Sent."];
-    const { run, home } = place({}, modelConfig("openai", await modelServer("openai", turns)));
+    const { run, home } = createHome({}, modelConfig("openai", await startModelServer("openai", turns)));
     addMailer(home);
     const sent = () => (existsSync(join(home, "sent")) ? readFileSync(join(home, "sent"), "utf8") : "");
     const first = await run(["run", "mailer", "--yes", "--json"]);
@@ -257,9 +257,9 @@ describe("an effect of a tool outside the workspace", () => {
 describe("a call that was active when the program was killed", () => {
   it("is made again with the same idempotency key", async () => {
     const turns = [sends("ann"), () => "Sent."];
-    const { run, home, project } = place({}, modelConfig("openai", await modelServer("openai", turns)));
+    const { run, home, project } = createHome({}, modelConfig("openai", await startModelServer("openai", turns)));
     addMailer(home, "if (isFirst) await new Promise(() => setInterval(() => {}, 1000));");
-    const there = terminal(["run", "mailer"], { home, cwd: project });
+    const there = openTerminal(["run", "mailer"], { home, cwd: project });
     await there.sees("[n] no ");
     there.type("y\r");
     await expect.poll(() => existsSync(join(home, "sent"))).toBe(true);

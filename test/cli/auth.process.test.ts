@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { wired } from "../support/wired.ts";
+import { configureProvider } from "../support/wired.ts";
 
 const TOKEN = "tok_4f1c99d2aa7be310";
 
@@ -37,7 +37,7 @@ function auditOf(home: string): Record<string, unknown>[] {
 
 describe("signing in", () => {
   it("[Q-22] takes a token from a pipe, stores it encrypted, and never shows it", async () => {
-    const { home, run } = wired({ program: PASTE });
+    const { home, run } = configureProvider({ program: PASTE });
     const { code, stdout, stderr } = await run(["auth", "login", "desk"], { stdin: `${TOKEN}\n` });
     expect({ code, stdout }).toEqual({ code: 0, stdout: "✓ signed in to desk as ada\n" });
     expect(stderr).toMatch(
@@ -59,7 +59,7 @@ describe("signing in", () => {
   });
 
   it("is recorded in the audit log, also when it failed", async () => {
-    const { home, run } = wired({ program: PASTE });
+    const { home, run } = configureProvider({ program: PASTE });
     const failed = await run(["auth", "login", "desk"], { stdin: "nonsense" });
     expect(failed).toMatchObject({
       code: 1,
@@ -76,7 +76,7 @@ describe("signing in", () => {
   });
 
   it("asks for the token at a terminal, with the requested scopes", async () => {
-    const { run } = wired({ program: PASTE });
+    const { run } = configureProvider({ program: PASTE });
     const questions: string[] = [];
     const ask = async (question: string) => {
       questions.push(question);
@@ -88,7 +88,7 @@ describe("signing in", () => {
   });
 
   it("explains the steps when nothing is pasted and no user can be asked", async () => {
-    const { run } = wired({ program: PASTE });
+    const { run } = configureProvider({ program: PASTE });
     const { code, stderr } = await run(["auth", "login", "desk"]);
     expect(code).toBe(1);
     expect(stderr).toContain(
@@ -97,7 +97,7 @@ describe("signing in", () => {
   });
 
   it("shows a code, and polls until it was entered", async () => {
-    const { run, file } = wired({ program: DEVICE });
+    const { run, file } = configureProvider({ program: DEVICE });
     const { code, stdout, stderr } = await run(["auth", "login", "desk", "--json"]);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toEqual({ status: "signed-in", namespace: "desk", account: "ada" });
@@ -106,7 +106,7 @@ describe("signing in", () => {
   });
 
   it("[S-21] signs in with the program in a skill's own table, and not with a preset", async () => {
-    const { home, run } = wired({ program: PASTE });
+    const { home, run } = configureProvider({ program: PASTE });
     const command = JSON.stringify([process.execPath, join(home, "desk.cjs")]);
     const config = `[skills.gog]\nenabled = true\n[skills.gog.capability_provider]\ncommand = ${command}\n`;
     writeFileSync(join(home, ".skillet/config.toml"), config);
@@ -114,7 +114,7 @@ describe("signing in", () => {
   });
 
   it("stops waiting at Ctrl-C, and continues with the same code afterwards", async () => {
-    const { home, run } = wired({ program: DEVICE });
+    const { home, run } = configureProvider({ program: DEVICE });
     const stop = new AbortController();
     const onStderr = (text: string) => {
       if (text.includes("WDJB-MJHT")) stop.abort();
@@ -131,7 +131,7 @@ describe("signing in", () => {
   });
 
   it("accepts the redirect address that a page led to, and none of another sign-in", async () => {
-    const { run } = wired({ program: LINK });
+    const { run } = configureProvider({ program: LINK });
     const ask = (state: string) => async () => `https://127.0.0.1/done?code=c7&state=${state}`;
     const other = await run(["auth", "login", "desk"], { ask: ask("s2") });
     expect(other).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("belongs to another sign-in") });
@@ -139,7 +139,7 @@ describe("signing in", () => {
   });
 
   it("works step by step for scripts, each flow once", async () => {
-    const { run } = wired({ program: PASTE });
+    const { run } = configureProvider({ program: PASTE });
     const { flow, kind } = JSON.parse((await run(["auth", "begin", "desk", "--json"])).stdout);
     expect(kind).toBe("paste");
     expect(await run(["auth", "complete", flow], { stdin: TOKEN })).toMatchObject({
@@ -150,7 +150,7 @@ describe("signing in", () => {
       code: 1,
       stderr: expect.stringContaining("This sign-in has ended"),
     });
-    const { run: slow } = wired({ program: DEVICE });
+    const { run: slow } = configureProvider({ program: DEVICE });
     const begun = JSON.parse((await slow(["auth", "begin", "desk", "--json"])).stdout);
     expect(await slow(["auth", "poll", begun.flow])).toMatchObject({
       code: 5,
@@ -159,7 +159,7 @@ describe("signing in", () => {
   });
 
   it("suggests the existing namespaces", async () => {
-    const { run } = wired({ program: PASTE });
+    const { run } = configureProvider({ program: PASTE });
     expect(await run(["auth", "login", "dsk"])).toMatchObject({
       code: 1,
       stderr: "✗ No provider is configured for 'dsk'  [not-found]\n  did you mean desk?\n",
@@ -172,7 +172,7 @@ describe("signing in", () => {
 
 describe("a signed-in account", () => {
   it("is listed with the source of the vault's key, and what that protects against", async () => {
-    const { run } = wired({ program: PASTE });
+    const { run } = configureProvider({ program: PASTE });
     expect(await run(["auth", "list"])).toMatchObject({
       code: 0,
       stdout: "",
@@ -187,7 +187,9 @@ describe("a signed-in account", () => {
   });
 
   it("is the reported default when two exist and none is named", async () => {
-    const { run } = wired({ program: PASTE.replace('account: "ada"', "account: params.callback.text.slice(4, 7)") });
+    const { run } = configureProvider({
+      program: PASTE.replace('account: "ada"', "account: params.callback.text.slice(4, 7)"),
+    });
     for (const token of ["tok_bob", "tok_ada", "tok_cyd", "tok_bob"])
       expect((await run(["auth", "login", "desk"], { stdin: token })).code).toBe(0);
     expect((await run(["auth", "list"])).stdout.replace(/\d{4}-\d\d-\d\d/g, "TODAY")).toBe(
@@ -205,7 +207,7 @@ describe("a signed-in account", () => {
   });
 
   it("[Q-22] of another provider is reported, and not used", async () => {
-    const { home, run, file } = wired({ program: PASTE });
+    const { home, run, file } = configureProvider({ program: PASTE });
     await run(["auth", "login", "desk"], { stdin: TOKEN });
     const config = file(".skillet/config.toml");
     writeFileSync(join(home, "other.cjs"), file("desk.cjs").replace('account: "ada"', 'account: "bob"'));
@@ -223,7 +225,7 @@ describe("a signed-in account", () => {
   });
 
   it("is listed with a warning when a configured passphrase protects nothing yet", async () => {
-    const { home, run, file } = wired({ program: PASTE });
+    const { home, run, file } = configureProvider({ program: PASTE });
     await run(["auth", "login", "desk"], { stdin: TOKEN });
     writeFileSync(join(home, "phrase"), "correct horse battery\n", { mode: 0o600 });
     const env = { SKILLET_VAULT_PASSPHRASE_FILE: join(home, "phrase") };
@@ -240,7 +242,7 @@ describe("a signed-in account", () => {
   });
 
   it("is possible only for listed providers that have a sign-in", async () => {
-    const { run } = wired({
+    const { run } = configureProvider({
       program: `if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", description: "Tickets.", operations: [
         { name: "list", description: "lists", mutating: false, input_schema: { type: "object" } }] }] });`,
     });
@@ -250,7 +252,9 @@ describe("a signed-in account", () => {
   });
 
   it("needs a long address, which is printed once, so that it can be copied", async () => {
-    const { run } = wired({ program: PASTE.replace("at the desk.", "at https://desk.example/tokens, and paste it.") });
+    const { run } = configureProvider({
+      program: PASTE.replace("at the desk.", "at https://desk.example/tokens, and paste it."),
+    });
     const { stderr } = await run(["auth", "login", "desk"], { stdin: TOKEN });
     expect(stderr).toContain(
       "To sign in to desk  Make a token at the page below, and paste it.\n  open  https://desk.example/tokens\n",
@@ -258,7 +262,7 @@ describe("a signed-in account", () => {
   });
 
   it("is missing when the vault cannot be used, which is reported", async () => {
-    const { home, run } = wired({ program: PASTE });
+    const { home, run } = configureProvider({ program: PASTE });
     await run(["auth", "login", "desk"], { stdin: TOKEN });
     writeFileSync(join(home, ".skillet/vault.key"), "edited");
     const { code, stdout, stderr } = await run(["auth", "list"]);
@@ -273,7 +277,7 @@ describe("a signed-in account", () => {
   });
 
   it("is removed after approval, and the user reads which access remains", async () => {
-    const { run } = wired({ program: PASTE });
+    const { run } = configureProvider({ program: PASTE });
     await run(["auth", "login", "desk"], { stdin: TOKEN });
     expect(await run(["auth", "revoke", "desk"])).toMatchObject({
       code: 3,

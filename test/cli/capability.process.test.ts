@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createAuditLog } from "../../src/capabilities/audit-log.ts";
 import { skillText } from "../support/folder.ts";
-import { wired } from "../support/wired.ts";
+import { configureProvider } from "../support/wired.ts";
 
 const FINE = { program: "" };
 
 describe("skillet capability list", () => {
   it("[S-21] shows the provider of each namespace, and which skills declare it and are granted it", async () => {
-    const { run } = wired({
+    const { run } = configureProvider({
       ...FINE,
       config: '[skills.helper]\ncapabilities = ["desk.tickets"]',
       files: {
@@ -48,7 +48,7 @@ describe("skillet capability list", () => {
   });
 
   it("[S-23] shows the setup steps of one that is not ready, whatever it writes into them", async () => {
-    const { run } = wired({
+    const { run } = configureProvider({
       program: `if (method === "health") answer({ is_ready: false, message: "\\u001b[2Jno account", steps: ["make one\\nthen", "skillet auth login desk"] });`,
     });
     const { code, stdout } = await run(["capability", "list"]);
@@ -60,7 +60,7 @@ describe("skillet capability list", () => {
   });
 
   it("[S-22] explains how to enable a shipped provider, wherever it is missing", async () => {
-    const { run } = wired(FINE);
+    const { run } = configureProvider(FINE);
     const command = "skillet enable github\n";
     expect((await run(["capability", "list"])).stdout).toMatch(
       /\nDisabled\n {2}github\.issues {2}github\n(?: {2}github.*\n)+ {4}to enable it: skillet enable github\n {2}gog\./,
@@ -85,7 +85,7 @@ describe("skillet capability list", () => {
 
   it("fits a terminal of 80 columns, as the details of a skill do", async () => {
     const many = Array.from({ length: 20 }, (_, index) => `operation_${index}`);
-    const { run } = wired({
+    const { run } = configureProvider({
       program: `
 const read = (name) => ({ name, description: name, mutating: false, input_schema: { type: "object" } });
 if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", description: "${"Tickets of the desk. ".repeat(9)}",
@@ -109,7 +109,10 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
 
   it("names the workspace in the next step if the command named it", async () => {
     const more = "capabilities: [desk.tickets]\n";
-    const { run } = wired({ ...FINE, files: { "work/there/skills/local/SKILL.md": skillText("local", { more }) } });
+    const { run } = configureProvider({
+      ...FINE,
+      files: { "work/there/skills/local/SKILL.md": skillText("local", { more }) },
+    });
     const grant = "skillet capability grant -C there local desk.tickets";
     for (const args of [
       ["run", "local", "x"],
@@ -130,7 +133,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
 
   it("[Q-03] reports the copy with the grant, and the command that grants it to this one", async () => {
     const more = "capabilities: [desk.tickets]\n";
-    const { home, run, file } = wired({
+    const { home, run, file } = configureProvider({
       ...FINE,
       files: { "work/there/skills/helper/SKILL.md": skillText("helper", { more }) },
     });
@@ -168,7 +171,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
   it("wraps a refusal at the edge of a terminal, but no command or path", async () => {
     const more = "capabilities: [desk.tickets]\n";
     const files = { "work/there/skills/helper/SKILL.md": skillText("helper", { more }) };
-    const { run } = wired({ ...FINE, files });
+    const { run } = configureProvider({ ...FINE, files });
     await run(["capability", "grant", "helper", "desk.tickets", "--yes"]);
     for (const args of [
       ["run", "gog", "x"],
@@ -186,7 +189,10 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
   });
 
   it("ends in time for a provider that never answers, and reports it", async () => {
-    const { run } = wired({ program: "setInterval(() => {}, 1000); isDone = true;", table: "timeout_seconds = 1" });
+    const { run } = configureProvider({
+      program: "setInterval(() => {}, 1000); isDone = true;",
+      table: "timeout_seconds = 1",
+    });
     const [list, doctor] = await Promise.all([run(["capability", "list"]), run(["doctor"])]);
     expect(list).toMatchObject({
       code: 0,
@@ -198,7 +204,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
   });
 
   it("suggests the existing namespaces", async () => {
-    const { run } = wired(FINE);
+    const { run } = configureProvider(FINE);
     expect(await run(["capability", "list", "desc"])).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("did you mean desk?"),
@@ -208,7 +214,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
 
 describe("skillet capability check", () => {
   it("[S-21] tests the contract of a provider, and changes nothing", async () => {
-    const { home, run } = wired(FINE);
+    const { home, run } = configureProvider(FINE);
     const { code, stdout } = await run(["capability", "check", "desk"]);
     expect(stdout).toMatch(
       /✓ desk\.tickets\.list returns output that matches its schema\n(?:✓ .*\n)*\n(\d+) of \1 checks passed\n$/,
@@ -219,7 +225,7 @@ describe("skillet capability check", () => {
   });
 
   it("lists operations without an example, and how to provide one", async () => {
-    const { run } = wired({
+    const { run } = configureProvider({
       program: `
 const read = (name) => ({ name, description: name, mutating: false, input_schema: { type: "object", required: ["id"] } });
 if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", description: "Tickets.", operations: [read("open"), read("list")] }] });`,
@@ -233,7 +239,7 @@ if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", descrip
 
   it("tests changes only on request, and lists what it did not test", async () => {
     const inputs = JSON.stringify({ "desk.tickets.open": { id: 1 }, "desk.tickets.shut": {} });
-    const { run, file } = wired({ ...FINE, files: { "work/inputs.json": inputs } });
+    const { run, file } = configureProvider({ ...FINE, files: { "work/inputs.json": inputs } });
     const without = await run(["capability", "check", "desk", "--inputs", "inputs.json", "--json"]);
     expect(JSON.parse(without.stdout).untried).toEqual(["desk.tickets.open", "desk.tickets.shut"]);
     const { stdout, stderr } = await run(["capability", "check", "desk", "--inputs", "inputs.json", "--changes"]);
@@ -246,7 +252,7 @@ if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", descrip
   it("[Q-22] fails with the broken rule, without credentials or text that looks like one", async () => {
     const token = "tok_4f1c99d2aa7be310";
     const other = `ghp_${"a1B2c3D4e5".repeat(4).slice(0, 36)}`;
-    const { run } = wired({
+    const { run } = configureProvider({
       program: `
 if (method === "auth.begin") answer({ kind: "paste", message: "Paste." });
 if (method === "auth.complete") answer({ credential: { account: "ada", secret: { token: params.callback.text } } });
@@ -267,7 +273,7 @@ if (method === "invoke" && params.operation === "list" && typeof params.input ==
     ["is not JSON", "{"],
     ["is not an object", "[]"],
   ])("refuses a file of inputs that %s", async (_, text) => {
-    const { home, run } = wired(FINE);
+    const { home, run } = configureProvider(FINE);
     if (text !== undefined) writeFileSync(join(home, "work/inputs.json"), text);
     expect(await run(["capability", "check", "desk", "--inputs", "inputs.json"])).toMatchObject({
       code: 2,
@@ -280,7 +286,7 @@ describe("skillet capability grant", () => {
   const given = (home: string) => readFileSync(join(home, ".skillet/config.toml"), "utf8");
 
   it("[Q-03] shows the skill, asks, and grants to the copy that was shown", async () => {
-    const { home, run, file } = wired(FINE);
+    const { home, run, file } = configureProvider(FINE);
     const questions: string[] = [];
     const ask = async (question: string) => {
       questions.push(question);
@@ -304,7 +310,7 @@ describe("skillet capability grant", () => {
   });
 
   it("[Q-19] grants nothing that the skill does not declare, and nothing without approval", async () => {
-    const { home, run } = wired(FINE);
+    const { home, run } = configureProvider(FINE);
     const before = given(home);
     expect(await run(["capability", "grant", "helper", "desk.tickets", "desk.admin", "--yes"])).toMatchObject({
       code: 1,
@@ -324,7 +330,10 @@ describe("skillet capability grant", () => {
   });
 
   it("revokes the grant, and reports one that remains through another key", async () => {
-    const { home, run } = wired({ ...FINE, config: '[skills.helper]\ncapabilities = ["desk.*", "desk.tickets"]' });
+    const { home, run } = configureProvider({
+      ...FINE,
+      config: '[skills.helper]\ncapabilities = ["desk.*", "desk.tickets"]',
+    });
     expect((await run(["capability", "ungrant", "helper", "desk.tickets"])).code).toBe(0);
     expect(given(home)).toContain('capabilities = ["desk.*"]');
     expect(await run(["capability", "ungrant", "helper", "desk.tickets"])).toMatchObject({
@@ -338,7 +347,7 @@ describe("skillet capability grant", () => {
 
 describe("capabilities in skillet doctor", () => {
   it("include providers, the vault's key and the log, and fail for an edited log", async () => {
-    const { home, run } = wired({
+    const { home, run } = configureProvider({
       program: `
 if (method === "auth.begin") answer({ kind: "paste", message: "Paste." });
 if (method === "auth.complete") answer({ credential: { account: "ada", secret: { token: "t" } } });`,

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
 import { modelConfig } from "../support/use.ts";
 
 /** Runs `skillet chat` with these arguments, over the user's own skills and a model that follows a script. */
 async function chatting(turns: readonly Turn[], files: Record<string, string> = {}) {
-  const server = await modelServer("openai", turns);
+  const server = await startModelServer("openai", turns);
   const config = `${modelConfig("openai", server)}retries = 0\n`;
   const root = temporaryFolder({ "home/.skillet/config.toml": config, "project/README.md": "", ...files });
   chmodSync(join(root, "home/.skillet/config.toml"), 0o600);

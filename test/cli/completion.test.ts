@@ -8,7 +8,7 @@ import { PROFILES } from "../../src/skill/skill.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
-import { type Terminal, terminal } from "../support/terminal.ts";
+import { openTerminal, type Terminal } from "../support/terminal.ts";
 
 /** Returns the completions, requested as a shell's script does. */
 async function next(typed: readonly string[], cwd?: string): Promise<string[]> {
@@ -152,7 +152,7 @@ async function tab({ type, sees }: Terminal, cases: Readonly<Record<string, stri
 describe("TAB completion", { timeout: PATIENCE_MS }, () => {
   it("in bash completes choices, skills, files and options, and runs nothing that it lists", async () => {
     const { bin, cwd, home, isRun } = place();
-    const bash = terminal(["--norc", "--noprofile", "-i"], { bin: "bash", home, cwd });
+    const bash = openTerminal(["--norc", "--noprofile", "-i"], { bin: "bash", home, cwd });
     bash.type(`PATH='${bin}':$PATH; PS1='> '; source <(skillet completion bash); echo rea''dy\r`);
     await bash.sees("ready");
     await tab(bash, {
@@ -170,7 +170,7 @@ describe("TAB completion", { timeout: PATIENCE_MS }, () => {
   // If the shell is missing, the gate counts the test as skipped.
   it.skipIf(!has("zsh"))("in zsh completes commands, skills and files, and runs nothing that it lists", async () => {
     const { bin, cwd, home, isRun } = place();
-    const zsh = terminal(["-f", "-i"], { bin: "zsh", home, cwd });
+    const zsh = openTerminal(["-f", "-i"], { bin: "zsh", home, cwd });
     zsh.type(`PATH='${bin}':$PATH; PS1='> '; autoload -U compinit; compinit -D; `);
     zsh.type("source <(skillet completion zsh); echo rea''dy\r");
     await zsh.sees("ready");

@@ -17,7 +17,7 @@ import { MCP_CLIENT_NAMES } from "../../src/skill/clients.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { HAS_ORDINARY_USER, ORDINARY_USER } from "../support/ordinary-user.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 
 const BIN = join(import.meta.dirname, "..", "..", "bin", "skillet.cjs");
 
@@ -370,7 +370,7 @@ describe("skillet connect", () => {
         chmodSync(locked, 0o555);
         const before = at.all();
         const options = { cwd: at.project, env: { HOME: at.home }, isOrdinary: true };
-        const { code, stderr } = await skilletProcess(["connect", "claude", "--yes"], options);
+        const { code, stderr } = await runSkilletProcess(["connect", "claude", "--yes"], options);
         expect([code, stderr]).toEqual([1, expect.stringContaining("cannot be written")]);
         expect(at.all()).toEqual(before);
         chmodSync(locked, 0o755);
@@ -384,7 +384,7 @@ describe("skillet connect", () => {
       [1, 2, 3].map(async (killBeforeRename) => {
         const at = place(files);
         const options = { cwd: at.project, env: { HOME: at.home }, killBeforeRename };
-        const { signal } = await skilletProcess(["connect", "claude", "--yes"], options);
+        const { signal } = await runSkilletProcess(["connect", "claude", "--yes"], options);
         return { at, signal, killBeforeRename };
       }),
     );

@@ -2,9 +2,9 @@ import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
 import { sampleRows } from "../support/sample-steps.ts";
-import { type Terminal, terminal } from "../support/terminal.ts";
+import { openTerminal, type Terminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -25,13 +25,13 @@ async function dialogue(turns: readonly Turn[] | undefined, scene: Scene = {}) {
 
 async function start(turns: readonly Turn[] | undefined, scene: Scene) {
   const { files = {}, config = "", options = [], beside = "" } = scene;
-  const server = turns ? await modelServer("openai", turns) : undefined;
+  const server = turns ? await startModelServer("openai", turns) : undefined;
   const model = server ? modelConfig("openai", server) : "";
   const home = temporaryFolder({ ".skillet/config.toml": `${model}\n${config}`, "project/README.md": "", ...files });
   chmodSync(join(home, ".skillet/config.toml"), 0o600);
   chmodSync(home, 0o755);
   return {
-    ...terminal(["chat", ...options], { home, cwd: join(home, "project"), beside }),
+    ...openTerminal(["chat", ...options], { home, cwd: join(home, "project"), beside }),
     /** Waits until the model has this many requests. The screen shows "thinking" before it has one. */
     requested: (count: number) => waitFor(() => expect(server?.requests).toHaveLength(count)),
   };
@@ -322,7 +322,7 @@ describe("the commands of a dialogue", () => {
   });
 
   it("change the model of later messages", async () => {
-    const other = await modelServer("openai", [() => "From the other one."]);
+    const other = await startModelServer("openai", [() => "From the other one."]);
     const { type, sees, ended } = await dialogue([], { config: modelConfig("openai", other, "other") });
     type("/model\r");
     await sees("✓ default");

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { giveValuesIn } from "../support/give-values.ts";
+import { grantValuesIn } from "../support/give-values.ts";
 
 interface Parts {
   more?: string;
@@ -24,7 +24,7 @@ function scene({ more = "", body = "Run: echo hi", config = "", files = {} }: Pa
   chmodSync(root, 0o755);
   mkdirSync(project);
   chmodSync(project, 0o777);
-  giveValuesIn(home);
+  grantValuesIn(home);
   const run = (args: readonly string[] = [], options: RunOptions = {}) =>
     skillet(["run", "x", "--dry-run", ...args], { cwd: project, ...options, env: { HOME: home, ...options.env } });
   return { home, project, run };

@@ -7,7 +7,7 @@ import { discover } from "../../src/config/discover.ts";
 import { readEvalReports } from "../../src/eval/eval-report.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { MODEL, modelServer, type Turn } from "../support/model-server.ts";
+import { MODEL, startModelServer, type Turn } from "../support/model-server.ts";
 import { modelConfig } from "../support/use.ts";
 
 const query = (text: string, isFor: boolean) => ({ query: text, should_trigger: isFor, split: "test" });
@@ -20,7 +20,7 @@ const QUERIES = [
 ];
 
 async function scene(turns: Turn, config = "") {
-  const server = await modelServer("openai", turns);
+  const server = await startModelServer("openai", turns);
   const home = temporaryFolder({
     ".skillet/config.toml": `${modelConfig("openai", server)}\n${config}`,
     ".skillet/skills/invoices/SKILL.md": skillText("invoices", {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { readEvalReports } from "../../src/eval/eval-report.ts";
 import { skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { MODEL, modelServer, type Turn } from "../support/model-server.ts";
+import { MODEL, startModelServer, type Turn } from "../support/model-server.ts";
 import { modelConfig } from "../support/use.ts";
 
 const shipped = join(import.meta.dirname, "../../skills/code-review");
@@ -28,7 +28,7 @@ const reviewer: Turn = ({ tools, instructions, prompt, results }) => {
 
 describe("a shipped skill, evaluated against a model on the loopback interface", () => {
   it("has a report at all four levels, and a page with charts", async () => {
-    const server = await modelServer("openai", reviewer);
+    const server = await startModelServer("openai", reviewer);
     const prices = `[prices."${MODEL}"]\ninput = 3\noutput = 15\n`;
     const home = temporaryFolder({ ".skillet/config.toml": `${modelConfig("openai", server)}\n${prices}` });
     chmodSync(join(home, ".skillet/config.toml"), 0o600);

@@ -4,9 +4,9 @@ import { describe, expect, it } from "vitest";
 import { readEvalReports } from "../../src/eval/eval-report.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { MODEL, type ModelRequest, modelServer, type Reply, type Turn } from "../support/model-server.ts";
+import { MODEL, type ModelRequest, type Reply, startModelServer, type Turn } from "../support/model-server.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 import { modelConfig } from "../support/use.ts";
 
 const TASKS = `version: 1
@@ -45,7 +45,7 @@ async function scene(
   turns: Turn,
   { tasks = TASKS, config = PRICES, files = {}, trusted = ["skills/sums"] }: TaskScene = {},
 ) {
-  const server = await modelServer("openai", turns);
+  const server = await startModelServer("openai", turns);
   const home = temporaryFolder({ ".skillet/config.toml": `${modelConfig("openai", server)}\n${config}` });
   chmodSync(join(home, ".skillet/config.toml"), 0o600);
   const cwd = temporaryFolder({
@@ -140,7 +140,11 @@ describe("skillet eval --level task", () => {
         return { hangs: true };
       });
       const args = ["eval", "skills/sums", "--level", "task", "--max-cost", "1000"];
-      const killed = await skilletProcess(args, { cwd, env: { HOME: home, SKILLS_DIR: "none" }, killOn: kill.signal });
+      const killed = await runSkilletProcess(args, {
+        cwd,
+        env: { HOME: home, SKILLS_DIR: "none" },
+        killOn: kill.signal,
+      });
       expect(killed.signal).toBe("SIGKILL");
       const [file = ""] = readdirSync(join(home, ".skillet/evals")).filter((name) => name.endsWith(".jsonl"));
       const lines = readFileSync(join(home, ".skillet/evals", file), "utf8")

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { EVALUATION_SKILLS } from "../catalog/evaluation/skills.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 
 const QUERY = "Größe der Rechnung in bütçe.xlsx: invioce für İstanbul, 請求書を直して, straße and naïve résumé";
 
@@ -18,7 +18,7 @@ describe("skillet explain in processes", () => {
     );
     const env = { HOME: join(folder, "home") };
     const explain = async (more: Record<string, string> = {}) => {
-      const { code, stdout } = await skilletProcess(["explain", QUERY, "--json"], {
+      const { code, stdout } = await runSkilletProcess(["explain", QUERY, "--json"], {
         cwd: folder,
         env: { ...env, ...more },
       });

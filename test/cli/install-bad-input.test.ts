@@ -19,7 +19,7 @@ import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { HAS_ORDINARY_USER } from "../support/ordinary-user.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 
 function scene(files: Record<string, string> = {}) {
   const root = temporaryFolder({
@@ -55,7 +55,7 @@ describe("an unusual target folder", () => {
       const { root, skills, cwd, env, record } = scene({ "home/.claude/skills/readme": "" });
       ordinaryFolder(root);
       chmodSync(skills, 0o555);
-      const ran = await skilletProcess(INSTALL, { cwd, env, isOrdinary: true });
+      const ran = await runSkilletProcess(INSTALL, { cwd, env, isOrdinary: true });
       chmodSync(skills, 0o755);
       expect(ran.code).toBe(1);
       expect(ran.stderr).toContain('✗ Skill "deploy" cannot be installed into');
@@ -72,7 +72,7 @@ describe("an unusual target folder", () => {
       await run(INSTALL);
       ordinaryFolder(root);
       chmodSync(skills, 0o555);
-      const ran = await skilletProcess(["export", "--remove", "deploy"], { cwd, env, isOrdinary: true });
+      const ran = await runSkilletProcess(["export", "--remove", "deploy"], { cwd, env, isOrdinary: true });
       chmodSync(skills, 0o755);
       expect(ran.code).toBe(1);
       expect(ran.stderr).toContain(`✗ Skill "deploy" cannot be removed from ${skills}: permission denied`);
@@ -278,7 +278,7 @@ describe("concurrent processes", () => {
   it("[Q-12] that export at the same time both succeed", async () => {
     const { cwd, env, skills, own } = scene();
     writeFiles(own, Object.fromEntries([...Array(40).keys()].map((n) => [`s${n}/SKILL.md`, skillText(`s${n}`)])));
-    const all = await Promise.all([1, 2, 3].map(() => skilletProcess(INSTALL, { cwd, env })));
+    const all = await Promise.all([1, 2, 3].map(() => runSkilletProcess(INSTALL, { cwd, env })));
     expect(all.map(({ code }) => code)).toEqual([0, 0, 0]);
     expect(all.map(({ stderr }) => /Claude Code: (41 \w+)/.exec(stderr)?.[1]).sort()).toEqual([
       "41 exported",
@@ -311,7 +311,7 @@ describe("concurrent processes", () => {
       expect((await run(INSTALL)).code).toBe(0);
       writeFileSync(join(own, "deploy/notes.md"), "Second.\n");
       writeFiles(own, { "other/SKILL.md": skillText("other") });
-      const { signal } = await skilletProcess(INSTALL, { cwd, env, killBeforeRename: at });
+      const { signal } = await runSkilletProcess(INSTALL, { cwd, env, killBeforeRename: at });
       isOver = signal === null;
       // Waiting for stale locks takes longer than everything else.
       for (const lock of [`${record}.lock`, record.replace(".json", ".lock"), join(skills, ".skillet.lock")])

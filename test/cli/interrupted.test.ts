@@ -4,17 +4,17 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { zipOf } from "../support/archives.ts";
 import { skillText } from "../support/folder.ts";
-import { type Place, place } from "../support/place.ts";
+import { createHome, type Place } from "../support/place.ts";
 import { PROGRAM, SHARED_CODE } from "../support/program.ts";
 import { sampleRows } from "../support/sample-steps.ts";
 import { startSite } from "../support/skill-site.ts";
-import { terminal } from "../support/terminal.ts";
+import { openTerminal } from "../support/terminal.ts";
 
 const HANGS = "setTimeout(() => {}, 60_000)";
 
 /** Everything here is slow: the providers of capabilities, an MCP server, and the site of a skill. */
 async function slow(): Promise<Place> {
-  const at = place({
+  const at = createHome({
     "home/.skillet/skills/own/SKILL.md": skillText("own", { more: "capabilities: [slow.things]\n" }),
   });
   const archive = zipOf([{ name: "added/SKILL.md", data: skillText("added") }]);
@@ -44,7 +44,7 @@ describe("Ctrl-C", () => {
       const { home, project, run } = await slow();
       if (args.includes("--frozen")) rmSync(join(home, ".skillet/installed/added"), { recursive: true });
       const before = (await run(["list", "--installed", "--json"])).stdout;
-      const shown = terminal(args, { home, cwd: project });
+      const shown = openTerminal(args, { home, cwd: project });
       await shown.sees(doing);
       shown.type("\u0003");
       expect(await shown.ended, `${args.join(" ")}: ${shown.written()}`).toBe(130);
@@ -69,7 +69,7 @@ const LISTS = [
 
 describe("a reader that closes the pipe", () => {
   it("ends a listing silently", async () => {
-    const { home, project } = place({ "home/.skillet/skills/own/SKILL.md": skillText("own") });
+    const { home, project } = createHome({ "home/.skillet/skills/own/SKILL.md": skillText("own") });
     const listed = async (args: readonly string[]) => {
       const env = { HOME: home, PATH: "/usr/bin:/bin", ...SHARED_CODE, SKILLET_TEST_PROGRAM: PROGRAM };
       const child = spawn(process.execPath, [START, ...args], { cwd: project, env });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { terminal } from "../support/terminal.ts";
+import { openTerminal } from "../support/terminal.ts";
 
 const NOTES = join(import.meta.dirname, "../../examples/notes");
 
@@ -29,7 +29,7 @@ describe("the tour of the notes", () => {
     expect(refused.stderr).toContain("skillet capability grant note-taker notes.notes");
     expect((await run("capability", "grant", "note-taker", "notes.notes", "--yes")).code).toBe(0);
 
-    const there = terminal(["run", "note-taker", '"buy milk"'], { home, cwd });
+    const there = openTerminal(["run", "note-taker", '"buy milk"'], { home, cwd });
     await there.sees("notes.notes.add wants to change something outside the workspace");
     await there.sees("│ title: buy milk");
     await there.sees("[y] yes, this once  [n] no");

@@ -4,12 +4,12 @@ import { describe, expect, it } from "vitest";
 import { loadCatalog } from "../../src/catalog/catalog.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { mcpProcess, placeWith } from "../support/mcp-process.ts";
-import { modelServer } from "../support/model-server.ts";
-import { place } from "../support/place.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { createHomeWith, startMcpProcess } from "../support/mcp-process.ts";
+import { startModelServer } from "../support/model-server.ts";
+import { createHome } from "../support/place.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 import { modelConfig } from "../support/use.ts";
-import { supplyScene } from "./supply-scene.ts";
+import { createAddScene } from "./supply-scene.ts";
 
 /** Names that every JavaScript object has, as the standard allows them for a skill. */
 const NAMES = ["prototype", "constructor", "tostring", "valueof", "hasownproperty"];
@@ -41,9 +41,9 @@ describe("a skill named like a property of JavaScript objects", () => {
   });
 
   it.each(NAMES)("[Q-08] %s is listed, trusted, configured, run and counted", async (name) => {
-    const server = await modelServer("openai", [() => "The answer."]);
-    const { run, home, project } = place(files("project/skills"), modelConfig("openai", server));
-    const listed = await skilletProcess(["list", "--json"], { cwd: project, env: { HOME: home } });
+    const server = await startModelServer("openai", [() => "The answer."]);
+    const { run, home, project } = createHome(files("project/skills"), modelConfig("openai", server));
+    const listed = await runSkilletProcess(["list", "--json"], { cwd: project, env: { HOME: home } });
     expect(JSON.parse(listed.stdout).skills).toContainEqual(expect.objectContaining({ name, trust: "untrusted" }));
     expect((await run(["trust", join(project, "skills", name), "--yes"])).code).toBe(0);
     expect((await run(["config", "set", `skills.${name}.TOKEN`], { stdin: "abc-123-xyz" })).code).toBe(0);
@@ -66,7 +66,7 @@ describe("a skill named like a property of JavaScript objects", () => {
   });
 
   it("[Q-08] is added with a lock, verified, copied to a client, and removed", async () => {
-    const { run, home } = supplyScene();
+    const { run, home } = createAddScene();
     const source = temporaryFolder(files("skills"));
     chmodSync(source, 0o755);
     const added = await run(["add", join(source, "skills"), "--all", "--yes", "--json"]);
@@ -90,7 +90,9 @@ describe("a skill named like a property of JavaScript objects", () => {
 
   it("[Q-08] is served: its instructions, its prompt and its tools", async () => {
     const config = NAMES.map((name) => `[skills.${name}]\nTOKEN = "abc-123-xyz"\n`).join("\n");
-    const server = mcpProcess(placeWith({ ...files("home/.skillet/skills"), "home/.skillet/config.toml": config }));
+    const server = startMcpProcess(
+      createHomeWith({ ...files("home/.skillet/skills"), "home/.skillet/config.toml": config }),
+    );
     await server.initialize();
     const { result: listed } = await server.call("list_skills");
     const names = listed.structuredContent.skills.map((one: { name: string }) => one.name);

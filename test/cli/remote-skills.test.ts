@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { skillet } from "../support/command.ts";
 import { skillText } from "../support/folder.ts";
-import { environment, type Place, placeWith, startOf } from "../support/mcp-process.ts";
+import { createHomeWith, environment, type Place, startOf } from "../support/mcp-process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const SCRIPT = "#!/bin/sh\necho hello $1\n";
 
 /** A home with a skill, for a `skillet serve` that is the server. */
 function upstream(): Place {
-  return placeWith({
+  return createHomeWith({
     "home/.skillet/skills/greeter/SKILL.md": skillText("greeter", {
       body: "Say hello. See references/tone.md.",
       more: "allowed-tools: Bash(git:*)\n",
@@ -24,7 +24,7 @@ function upstream(): Place {
 
 /** Runs commands in another home, where that server is configured. */
 function downstream(config: string) {
-  const { home, cwd } = placeWith({ "home/.skillet/config.toml": config });
+  const { home, cwd } = createHomeWith({ "home/.skillet/config.toml": config });
   const run = (args: string[], more: { ask?: (question: string) => Promise<string> } = {}) =>
     skillet(args, { cwd, env: { HOME: home }, ...more });
   return { home, cwd, run };

@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
 import { modelConfig } from "../support/use.ts";
 
 const RECORDING = "skills/sums/evals/recorded/total.json";
 
 /** A skill of a workspace, recorded once with the loopback model, whose configuration is then removed. */
 async function recorded(turns: Turn, { more = "", files = {} as Record<string, string>, mode = 0o777 } = {}) {
-  const server = await modelServer("openai", turns);
+  const server = await startModelServer("openai", turns);
   const home = temporaryFolder({ ".skillet/config.toml": modelConfig("openai", server) });
   chmodSync(join(home, ".skillet/config.toml"), 0o600);
   const cwd = temporaryFolder({

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createRunStore } from "../../src/store/runs.ts";
 import { skillText } from "../support/folder.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
-import { type Place, place } from "../support/place.ts";
-import { terminal } from "../support/terminal.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
+import { createHome, type Place } from "../support/place.ts";
+import { openTerminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
 
 async function withModel(turns: readonly Turn[], files: Record<string, string>): Promise<Place> {
-  return place(files, modelConfig("openai", await modelServer("openai", turns)));
+  return createHome(files, modelConfig("openai", await startModelServer("openai", turns)));
 }
 
 const own = (name: string) => ({ [`home/.skillet/skills/${name}/SKILL.md`]: skillText(name) });
@@ -22,7 +22,7 @@ describe("skillet resume", () => {
 
   it("continues a killed run without repeating finished steps", async () => {
     const spot = await withModel([bash("echo one >>log"), bash(hangsOnce), () => "Done."], own("x"));
-    const there = terminal(["run", "x", "--yes"], { home: spot.home, cwd: spot.project });
+    const there = openTerminal(["run", "x", "--yes"], { home: spot.home, cwd: spot.project });
     await expect.poll(() => existsSync(join(spot.project, "hung"))).toBe(true);
     there.signal("SIGKILL");
     await there.ended;
@@ -97,7 +97,7 @@ describe("skillet resume", () => {
   it("continues with another model on request", async () => {
     const spot = await withModel([() => ({ status: 400, message: "no" })], own("x"));
     expect((await spot.run(["run", "x"])).code).toBe(1);
-    const other = modelConfig("openai", await modelServer("openai", [() => "By another."]));
+    const other = modelConfig("openai", await startModelServer("openai", [() => "By another."]));
     appendFileSync(spot.config, `\n${other.replace("[models.default]", "[models.other]")}`);
     expect(await spot.run(["resume", "last", "-m", "other"])).toMatchObject({ code: 0, stdout: "By another.\n" });
   });

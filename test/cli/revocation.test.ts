@@ -4,9 +4,9 @@ import { describe, expect, it, vi } from "vitest";
 import { skillet } from "../support/command.ts";
 import { DESK } from "../support/desk.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { type ModelRequest, modelServer, type Reply, type Turn } from "../support/model-server.ts";
-import { terminal } from "../support/terminal.ts";
-import { unchangedFor } from "../support/unchanged.ts";
+import { type ModelRequest, type Reply, startModelServer, type Turn } from "../support/model-server.ts";
+import { openTerminal } from "../support/terminal.ts";
+import { waitUntilUnchanged } from "../support/unchanged.ts";
 import { modelConfig } from "../support/use.ts";
 
 const SOON = { timeout: 45_000, interval: 20 };
@@ -16,7 +16,7 @@ const own = (name: string, options: Parameters<typeof skillText>[1] = {}) => ({
 
 /** A chat at a terminal, and a runner for other commands of the same user. */
 async function chatWith(turn: Turn, files: Record<string, string>, config = "") {
-  const model = await modelServer("openai", turn);
+  const model = await startModelServer("openai", turn);
   const home = temporaryFolder({
     ".skillet/config.toml": `${modelConfig("openai", model)}\n${config}`,
     "project/README.md": "",
@@ -26,7 +26,7 @@ async function chatWith(turn: Turn, files: Record<string, string>, config = "") 
   chmodSync(file, 0o600);
   chmodSync(home, 0o755);
   const cwd = join(home, "project");
-  const chat = terminal(["chat"], { home, cwd });
+  const chat = openTerminal(["chat"], { home, cwd });
   await chat.sees("> ");
   return {
     ...chat,
@@ -114,7 +114,7 @@ describe("an active chat", { timeout: 120_000 }, () => {
   });
 
   it("uses the current model and workspace configuration, and keeps the last valid one while a file is broken", async () => {
-    const other = await modelServer("openai", () => "said by the other");
+    const other = await startModelServer("openai", () => "said by the other");
     const chat = await chatWith(() => "said by the first", own("tidy"));
     const { say, command, config, configure, screen } = chat;
     await say("one", "said by the first");
@@ -125,7 +125,7 @@ describe("an active chat", { timeout: 120_000 }, () => {
     await command("enable", "tidy", "--project");
     const valid = config();
     configure(`${valid}\n[skills.tidy\n`);
-    await unchangedFor(200, chat.file);
+    await waitUntilUnchanged(200, chat.file);
     await say("three", "said by the other");
     await say("four", "said by the other");
     expect(
@@ -135,7 +135,7 @@ describe("an active chat", { timeout: 120_000 }, () => {
       "said once",
     ).toHaveLength(1);
     configure(valid);
-    await unchangedFor(200, chat.file);
+    await waitUntilUnchanged(200, chat.file);
     await say("five", "is valid again");
   });
 });

@@ -1,15 +1,15 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { collector } from "../support/collector.ts";
+import { startCollector } from "../support/collector.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { running } from "../support/mcp-process.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
-import { type Place, place } from "../support/place.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
+import { createHome, type Place } from "../support/place.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 async function withModel(turns: readonly Turn[], files: Record<string, string>, config = ""): Promise<Place> {
-  return place(files, `${modelConfig("openai", await modelServer("openai", turns))}\n${config}`);
+  return createHome(files, `${modelConfig("openai", await startModelServer("openai", turns))}\n${config}`);
 }
 
 const own = (name: string, options: Parameters<typeof skillText>[1] = {}) => ({
@@ -18,7 +18,7 @@ const own = (name: string, options: Parameters<typeof skillText>[1] = {}) => ({
 
 describe("skillet run", () => {
   it("uses a shipped skill without any key, and reports that runbook did it", async () => {
-    const { run } = place({});
+    const { run } = createHome({});
     const { code, stdout, stderr } = await run(["run", "host-report"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^Memory\s+[\d.]+ of [\d.]+ GiB used/m);
@@ -64,7 +64,7 @@ describe("skillet run", () => {
   });
 
   it("[S-06, S-32] names the TOML to add when a key is missing, with exit 3", async () => {
-    const { run } = place({});
+    const { run } = createHome({});
     const { code, stdout, stderr } = await run(["run", "research", "What is new?"]);
     expect([code, stdout]).toEqual([3, ""]);
     expect(stderr).toContain("PERPLEXITY_API_KEY");
@@ -74,7 +74,7 @@ describe("skillet run", () => {
   });
 
   it("[S-31] shows a configured value as its name, and its content only on request", async () => {
-    const { run, project } = place(
+    const { run, project } = createHome(
       {
         "project/workspace/skills/test-api/SKILL.md": `---
 description: Test API key injection
@@ -137,7 +137,7 @@ Run: echo "Key: $TEST_API_KEY"
   });
 
   it("shows every check of a dry run, and runs nothing", async () => {
-    const { run } = place(own("x", { more: "env: [A_KEY]\nrequired_tools: [teleport]\nmodel: nope\n" }));
+    const { run } = createHome(own("x", { more: "env: [A_KEY]\nrequired_tools: [teleport]\nmodel: nope\n" }));
     const refused = await run(["run", "x", "--dry-run"]);
     expect(refused.code).toBe(3);
     expect(refused.stdout).toMatch(/✗ tools +Skill requires tool 'teleport' which is not available/);
@@ -164,7 +164,7 @@ Run: echo "Key: $TEST_API_KEY"
   });
 
   it("asks for trust on a terminal, and continues", async () => {
-    const { run } = place({ "project/skills/y/SKILL.md": skillText("y", { body: "Run: echo from y" }) });
+    const { run } = createHome({ "project/skills/y/SKILL.md": skillText("y", { body: "Run: echo from y" }) });
     const asked: string[] = [];
     const ask = async (question: string) => {
       asked.push(question);
@@ -197,7 +197,7 @@ Run: echo "Key: $TEST_API_KEY"
   });
 
   it("prints its answer before it waits for a slow collector", async () => {
-    const { url } = await collector({ hangs: true });
+    const { url } = await startCollector({ hangs: true });
     const { run } = await withModel([() => "Done."], own("x"));
     let printed = "";
     const print = (text: string) => {
@@ -211,7 +211,7 @@ Run: echo "Key: $TEST_API_KEY"
   });
 
   it("suggests a name for an unknown one", async () => {
-    const { code, stderr } = await place({}).run(["run", "host-reprot"]);
+    const { code, stderr } = await createHome({}).run(["run", "host-reprot"]);
     expect(code).toBe(1);
     expect(stderr).toContain("host-report");
   });
@@ -219,7 +219,7 @@ Run: echo "Key: $TEST_API_KEY"
 
 describe("skillet chat", () => {
   it("[W-26] lists the skills and uses one, without a key", async () => {
-    const { run, project } = place({
+    const { run, project } = createHome({
       "project/workspace/skills/test/SKILL.md": "---\ndescription: Test skill\n---\n\nSay hello to the user.\n",
     });
     const listed = await run(["chat", "List available skills"]);
@@ -293,7 +293,7 @@ describe("skillet chat", () => {
   });
 
   it("fails with a fix when the model is unavailable", async () => {
-    const { run } = place(
+    const { run } = createHome(
       {},
       '[models.default]\nprovider = "openai-compatible"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\nretries = 0\n',
     );

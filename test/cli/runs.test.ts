@@ -5,25 +5,25 @@ import type { RunEvent } from "../../src/host/events.ts";
 import { NO_USAGE } from "../../src/host/model-contract.ts";
 import { formatJournalLine } from "../../src/store/journal.ts";
 import { createRunStore, type RunStore } from "../../src/store/runs.ts";
-import { EFFECT, newRun, TAIL } from "../store/run-scene.ts";
-import { type Place, place } from "../support/place.ts";
+import { createTestRun, EFFECT, TAIL } from "../store/run-scene.ts";
+import { createHome, type Place } from "../support/place.ts";
 
 type Journal = Awaited<ReturnType<RunStore["create"]>>;
 
 interface Written extends Place {
   runs: RunStore;
-  begun(id: string, work?: (journal: Journal) => unknown, head?: Parameters<typeof newRun>[1]): Promise<string>;
+  begun(id: string, work?: (journal: Journal) => unknown, head?: Parameters<typeof createTestRun>[1]): Promise<string>;
 }
 
 /** A home with recorded runs. */
 function written(): Written {
-  const at = place({});
+  const at = createHome({});
   const runs = createRunStore(join(at.home, ".skillet"));
   return {
     ...at,
     runs,
     async begun(id, work = () => {}, head = {}) {
-      const journal = await runs.create(newRun(id, head));
+      const journal = await runs.create(createTestRun(id, head));
       await work(journal);
       await journal.close();
       return join(at.home, ".skillet/runs", `${id}.jsonl`);
@@ -39,7 +39,7 @@ const started = { type: "run-started", model: "a-model", tools: [], depth: 1, li
 
 describe("skillet runs", () => {
   it("are explained before the first one", async () => {
-    const { run } = place({});
+    const { run } = createHome({});
     const { code, stdout, stderr } = await run(["runs"]);
     expect([code, stdout]).toEqual([0, ""]);
     expect(stderr).toContain("there are no runs yet");
@@ -85,7 +85,7 @@ describe("skillet runs", () => {
     await begun("20260101-000002-00000002", () => {}, { skill: "other" });
     const at = new Date(Date.now() - 3 * 86_400_000).toISOString();
     const old = [
-      formatJournalLine({ ...newRun("20250101-000000-00000009").head, type: "run", version: 1, at }),
+      formatJournalLine({ ...createTestRun("20250101-000000-00000009").head, type: "run", version: 1, at }),
       formatJournalLine({ ...TAIL, type: "end", at }),
     ];
     writeFileSync(join(dirname(file), "20250101-000000-00000009.jsonl"), old.join(""));
@@ -129,7 +129,7 @@ describe("skillet runs", () => {
 
   it("that are active on this machine can be awaited or canceled, and no file has to be removed", async () => {
     const { runs } = written();
-    const journal = await runs.create(newRun(ID));
+    const journal = await runs.create(createTestRun(ID));
     await expect(async () => await runs.resume(ID)).rejects.toThrow(
       expect.objectContaining({
         code: "run-busy",

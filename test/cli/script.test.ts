@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { giveValuesIn } from "../support/give-values.ts";
+import { grantValuesIn } from "../support/give-values.ts";
 
 function scene(files: Record<string, string>, more = "") {
   const home = temporaryFolder({
     ".skillet/skills/x/SKILL.md": skillText("x", { more }),
     ...Object.fromEntries(Object.entries(files).map(([path, text]) => [`.skillet/${path}`, text])),
   });
-  giveValuesIn(home);
+  grantValuesIn(home);
   return {
     home,
     run: (args: string[], options: RunOptions = {}) => skillet(args, { ...options, env: { HOME: home } }),

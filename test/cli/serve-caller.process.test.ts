@@ -4,7 +4,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { describe, expect, it } from "vitest";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { asClient, negotiation } from "../support/mcp-client.ts";
+import { connectClient, negotiation } from "../support/mcp-client.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 
 const HOME = ".skillet/skills";
@@ -25,7 +25,7 @@ async function listed(...options: string[]): Promise<string[]> {
   });
   const client = new Client({ name: "test", version: "1.0.0" }, negotiation("2025-11-25"));
   await client.connect(new StreamableHTTPClientTransport(new URL(await url.promise)));
-  const { structured } = await asClient(client).call("list_skills");
+  const { structured } = await connectClient(client).call("list_skills");
   await client.close();
   over.abort();
   expect((await ran).code).toBe(0);

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { SandboxView } from "../../src/agent/run/plan-use.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { giveValuesIn } from "../support/give-values.ts";
+import { grantValuesIn } from "../support/give-values.ts";
 import { pythonIndex } from "../support/package-servers.ts";
 
 /** Walks everything outside the given paths, tries to write everywhere, and prints its findings. */
@@ -51,7 +51,7 @@ function scene(config = "", more = "", env: Record<string, string> = {}) {
   writeFileSync(join(home, ".skillet/config.toml"), config, { mode: 0o600 });
   for (const path of [root, home]) chmodSync(path, 0o755);
   chmodSync(workspace, 0o777);
-  giveValuesIn(home);
+  grantValuesIn(home);
   const run = (args: string[], stdin?: string) =>
     skillet(args, { env: { HOME: home, ...env }, cwd: workspace, ...(stdin === undefined ? {} : { stdin }) });
   const view = async (): Promise<SandboxView> => JSON.parse((await run(["show", "x", "--sandbox", "--json"])).stdout);

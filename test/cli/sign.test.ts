@@ -6,7 +6,7 @@ import { checkSignature } from "../../src/remote/signature.ts";
 import { createSignerStore } from "../../src/store/signers.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { terminal } from "../support/terminal.ts";
+import { openTerminal } from "../support/terminal.ts";
 
 /** A home, and a workspace with two skills. */
 function place() {
@@ -130,14 +130,14 @@ describe("skillet sign", () => {
 
   it("asks for a passphrase at a terminal, and does not show it", async () => {
     const { home, cwd, keyFile } = place();
-    const making = terminal(["sign", "--new-key"], { home, cwd });
+    const making = openTerminal(["sign", "--new-key"], { home, cwd });
     await making.sees("(empty for none): ");
     making.type("open sesame\r");
     await making.sees("Repeat the passphrase: ");
     making.type("open sesame\r");
     expect(await making.ended).toBe(0);
     expect(readFileSync(keyFile, "utf8")).toContain("ENCRYPTED");
-    const signing = terminal(["sign", "deploy"], { home, cwd });
+    const signing = openTerminal(["sign", "deploy"], { home, cwd });
     await signing.sees("Passphrase of ");
     signing.type("open sesame\r");
     expect(await signing.ended).toBe(0);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { modelServer, type Turn } from "../support/model-server.ts";
+import { startModelServer, type Turn } from "../support/model-server.ts";
 import { modelConfig } from "../support/use.ts";
 
 /** The verification sections of two documents, with their files and commands; the program has another name. */
@@ -14,7 +14,7 @@ const FILES = {
 };
 
 async function scene(turns: readonly Turn[]) {
-  const server = await modelServer("openai", turns);
+  const server = await startModelServer("openai", turns);
   const config = `${modelConfig("openai", server)}\n[skills.test-api]\nTEST_API_KEY = "test-secret-123"\n`;
   const root = temporaryFolder({ ...FILES, "home/.skillet/config.toml": config });
   chmodSync(root, 0o755); // Code never runs as root: if the tests do, other users need access.

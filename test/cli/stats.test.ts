@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { modelServer } from "../support/model-server.ts";
+import { startModelServer } from "../support/model-server.ts";
 import { ended, refused } from "../support/statistics-events.ts";
 import { modelConfig } from "../support/use.ts";
 
@@ -53,7 +53,7 @@ describe("skillet stats", () => {
   });
 
   it("[W-19][S-30][T-03] counts uses of the commands, and ranks used skills first among equal matches", async () => {
-    const server = await modelServer("openai", [() => "hello", () => "hello"]);
+    const server = await startModelServer("openai", [() => "hello", () => "hello"]);
     const more = "triggers:\n  keywords: [report]\n";
     const cwd = temporaryFolder({
       "home/.skillet/config.toml": modelConfig("openai", server),

@@ -8,13 +8,13 @@ import { createSkillLocks } from "../../src/store/lock-diff.ts";
 import { createTrustStore } from "../../src/store/trust.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { answering, repositoryOf, supplyScene } from "./supply-scene.ts";
+import { createAddScene, createAnswers, repositoryOf } from "./supply-scene.ts";
 
 const GO = "skills/x/scripts/go.sh";
 const EVIL = "#!/bin/sh\necho evil\n";
 
 async function added() {
-  const scene = supplyScene();
+  const scene = createAddScene();
   const source = makeRepository({ "skills/x/SKILL.md": skillText("x"), [GO]: "#!/bin/sh\necho one\n" });
   await scene.run(["add", source.url, "--yes"]);
   const folder = join(scene.installed, "x");
@@ -32,7 +32,7 @@ describe("an edit of an added skill", () => {
     });
     expect((await run(["verify"])).code).toBe(1);
     expect((await run(["run", "x"])).code).toBe(3);
-    const asked = await run(["update"], answering("y"));
+    const asked = await run(["update"], createAnswers("y"));
     expect(asked.stdout).toContain("+echo evil");
     expect((await run(["verify"])).code).toBe(0);
   });
@@ -60,7 +60,7 @@ describe("an edit of an added skill", () => {
     for (const round of ["two", "three"]) {
       writeFileSync(script, EVIL);
       source.commit({ [GO]: `#!/bin/sh\necho ${round}\n` });
-      expect((await run(["update", "--conflicts", "theirs"], answering("y"))).code).toBe(0);
+      expect((await run(["update", "--conflicts", "theirs"], createAnswers("y"))).code).toBe(0);
       expect(readFileSync(script, "utf8")).toContain(round);
     }
     const replaced = join(home, ".skillet/replaced");
@@ -72,7 +72,7 @@ describe("an edit of an added skill", () => {
 
 describe("a skill that is added to a project", () => {
   it("[Q-04] is trusted as it was shown, and not as it was changed right after", async () => {
-    const { cwd, home, root } = supplyScene();
+    const { cwd, home, root } = createAddScene();
     writeFiles(root, { "source/tt/SKILL.md": skillText("tt"), "source/tt/scripts/a.sh": "#!/bin/sh\necho good\n" });
     const skill = join(cwd, ".agents/skills/tt");
     const options = { source: join(root, "source/tt"), isProject: true, workspace: cwd, env: { HOME: home } };
@@ -138,7 +138,7 @@ describe("a locked skill whose folder is gone", () => {
 
 describe("a skill with a confusable name", () => {
   it("is added with a warning, and compiled files are shown", async () => {
-    const { run, cwd } = supplyScene({
+    const { run, cwd } = createAddScene({
       "home/.skillet/skills/deploy/SKILL.md": skillText("deploy"),
       "project/new/dep1oy/SKILL.md": skillText("dep1oy"),
       "project/new/dep1oy/scripts/__pycache__/a.cpython-311.pyc": "compiled",
@@ -152,7 +152,7 @@ describe("a skill with a confusable name", () => {
 describe("required signatures", () => {
   /** An added skill with a signature, and then changed without one. */
   async function signed() {
-    const scene = supplyScene({ "project/skills/s/SKILL.md": skillText("s") });
+    const scene = createAddScene({ "project/skills/s/SKILL.md": skillText("s") });
     const { run, cwd } = scene;
     const made = await run(["sign", "--new-key", "s"]);
     const [, key = ""] = /signers add NAME (\S+)/.exec(made.stdout) ?? [];
@@ -237,7 +237,7 @@ describe("a skills folder of a workspace", () => {
 
 describe("two processes that add the same skill", () => {
   it("both succeed, or one asks to try again", async () => {
-    const { run, json } = supplyScene();
+    const { run, json } = createAddScene();
     const source = repositoryOf("x");
     const both = await Promise.all([run(["add", source.url, "--yes"]), run(["add", source.url, "--yes"])]);
     for (const { code, stderr } of both) if (code !== 0) expect(stderr).toContain("was added by another process");

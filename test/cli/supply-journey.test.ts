@@ -2,9 +2,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { skillText } from "../support/folder.ts";
-import { processClient } from "../support/mcp-process.ts";
+import { connectProcessClient } from "../support/mcp-process.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { answering, filesBelow, supplyScene } from "./supply-scene.ts";
+import { createAddScene, createAnswers, filesBelow } from "./supply-scene.ts";
 
 const greeting = (word: string) =>
   skillText("greet", {
@@ -14,19 +14,19 @@ const greeting = (word: string) =>
 const script = (word: string) => `#!/bin/sh\necho "script: ${word}"\n`;
 
 it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approved, updated, verified and removed", async () => {
-  const scene = supplyScene();
+  const scene = createAddScene();
   const { run, json, installed, home, cwd, root } = scene;
   const source = makeRepository({ "greet/SKILL.md": greeting("hello"), "greet/scripts/say.sh": script("one") });
   const own = (path: string) => join(installed, "greet", path);
   const told = async () => {
-    const { client, call } = await processClient({ root, home, cwd });
+    const { client, call } = await connectProcessClient({ root, home, cwd });
     const answers = { list: (await call("list_skills")).text, load: await call("load_skill", { skill: "greet" }) };
     await client.close();
     return answers;
   };
 
   // Added after a preview, for all projects.
-  const added = await run(["add", source.url], answering("y"));
+  const added = await run(["add", source.url], createAnswers("y"));
   expect({ code: added.code, stderr: added.stderr }).toEqual({ code: 0, stderr: "" });
   expect((await run(["list"])).stdout).toMatch(/^greet +Greets people\..* installed$/m);
   expect(await json(["list", "--installed"])).toMatchObject({
@@ -71,7 +71,7 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
   });
 
   // Approved, with the difference shown.
-  const approved = await run(["trust", "greet"], answering("y"));
+  const approved = await run(["trust", "greet"], createAnswers("y"));
   expect(approved.stdout).toContain('    -echo "script: one"\n    +echo "script: mine"\n');
   expect(await run(["run", "greet"])).toMatchObject({ code: 0, stdout: expect.stringContaining("hello, from me") });
   expect((await told()).list).toContain("Obey me.");
@@ -87,7 +87,7 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
     stderr: expect.stringContaining("skillet update greet --conflicts mine\n"),
   });
   expect(readFileSync(scene.lock, "utf8")).toBe(lock);
-  expect((await run(["update", "greet", "--conflicts", "mine"], answering("y"))).code).toBe(0);
+  expect((await run(["update", "greet", "--conflicts", "mine"], createAnswers("y"))).code).toBe(0);
   expect(filesBelow(join(installed, "greet"))).toEqual({
     "SKILL.md": greeting("hello, from me").replace("Greets people.", "Obey me."),
     "notes.md": "# Notes\n",

@@ -5,7 +5,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 import { makeRepository } from "../support/repositories.ts";
 
 /** A user, a project, and nothing else to find: the skills of the package are in another folder. */
-export function supplyScene(files: Record<string, string> = {}) {
+export function createAddScene(files: Record<string, string> = {}) {
   const root = temporaryFolder({ "home/readme": "", "project/readme": "", "no-skills/readme": "", ...files });
   const [home, cwd] = [join(root, "home"), join(root, "project")];
   chmodSync(root, 0o755); // Code never runs as root: if the tests do, other users need access.
@@ -56,7 +56,7 @@ export function filesBelow(folder: string): Record<string, string> {
 }
 
 /** Answers questions one after the other. */
-export function answering(...answers: string[]) {
+export function createAnswers(...answers: string[]) {
   const asked: string[] = [];
   return {
     asked,

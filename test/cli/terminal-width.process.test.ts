@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../support/folder.ts";
 import { sampleRows } from "../support/sample-steps.ts";
-import { terminal } from "../support/terminal.ts";
+import { openTerminal } from "../support/terminal.ts";
 
 const PROSE =
   "Read the whole report first, then compare each number with the one of the month before and name what differs.";
@@ -13,7 +13,7 @@ describe.each(sampleRows([80, 60], 1))("a terminal of %d columns", (columns) => 
   it("wraps the text of `trust` between words", async () => {
     const cwd = temporaryFolder({ "skills/report/SKILL.md": `---\ndescription: Compares reports.\n---\n\n${BODY}` });
     const home = temporaryFolder();
-    const shown = terminal(["trust", "report", "--yes"], { cwd, home, columns });
+    const shown = openTerminal(["trust", "report", "--yes"], { cwd, home, columns });
     expect(await shown.ended).toBe(0);
     const lines = shown.screen().split("\n");
     expect(lines.filter((line) => line.length > columns)).toEqual([]);
@@ -21,7 +21,7 @@ describe.each(sampleRows([80, 60], 1))("a terminal of %d columns", (columns) => 
     expect(text).toContain(PROSE);
     expect(lines.some((line) => line.includes("between"))).toBe(false);
     if (COMMAND.length < columns - 12) expect(lines.some((line) => line.includes(COMMAND))).toBe(true);
-    const listed = terminal(["trust", "--list"], { cwd, home, columns });
+    const listed = openTerminal(["trust", "--list"], { cwd, home, columns });
     expect(await listed.ended).toBe(0);
     expect(listed.screen()).toContain("report");
     expect(
@@ -39,8 +39,8 @@ describe.each(sampleRows([80, 60], 1))("a terminal of %d columns", (columns) => 
     const script = `---\ndescription: Prints a report.\n---\n\n\`\`\`sh\ncat <<'END'\n${BODY}END\n\`\`\`\n`;
     const cwd = temporaryFolder({ "skills/report/SKILL.md": script });
     const home = temporaryFolder();
-    expect(await terminal(["trust", "report", "--yes"], { cwd, home }).ended).toBe(0);
-    const run = terminal(args, { cwd, home, columns });
+    expect(await openTerminal(["trust", "report", "--yes"], { cwd, home }).ended).toBe(0);
+    const run = openTerminal(args, { cwd, home, columns });
     await run.ended;
     const lines = run.screen().split("\n");
     expect(lines.join(" ")).toContain(PROSE);
@@ -57,7 +57,7 @@ describe.each(sampleRows([80, 60], 1))("a terminal of %d columns", (columns) => 
     const cwd = temporaryFolder({ "skills/report/SKILL.md": `${head}${triggers}---\n\nDo it.\n` });
     const home = temporaryFolder();
     const screen = async (...args: string[]) => {
-      const shown = terminal(args, { cwd, home, columns });
+      const shown = openTerminal(args, { cwd, home, columns });
       expect(await shown.ended).toBe(0);
       return shown.screen().split("\n");
     };

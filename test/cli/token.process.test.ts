@@ -4,11 +4,11 @@ import { describe, expect, it } from "vitest";
 import { createAuditLog } from "../../src/capabilities/audit-log.ts";
 import { createServerTokenStore } from "../../src/store/server-tokens.ts";
 import { skillet } from "../support/command.ts";
-import { placeWith } from "../support/mcp-process.ts";
+import { createHomeWith } from "../support/mcp-process.ts";
 import { readAll } from "../support/read-all.ts";
 
 function scene() {
-  const place = placeWith({});
+  const place = createHomeWith({});
   const home = join(place.home, ".skillet");
   const run = (...args: string[]) => skillet(args, { cwd: place.cwd, env: { HOME: place.home } });
   return { home, run, store: createServerTokenStore(home), file: join(home, "server-tokens.json") };

@@ -17,7 +17,7 @@ import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { HAS_ORDINARY_USER, ORDINARY_USER } from "../support/ordinary-user.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 
 const SCRIPT = "#!/bin/sh\necho one\n";
 const isRoot = process.getuid?.() === 0;
@@ -256,7 +256,8 @@ describe.runIf(HAS_ORDINARY_USER)("changes by a run in the user's folder", { tim
       "home/.skillet/skills/writer/scripts/w.sh": '#!/bin/sh\ncd /workspace && eval "$1"\n',
     });
     if (isRoot) giveAway(one.root);
-    const run = (args: string[]) => skilletProcess(args, { cwd: one.cwd, env: { HOME: one.home }, isOrdinary: true });
+    const run = (args: string[]) =>
+      runSkilletProcess(args, { cwd: one.cwd, env: { HOME: one.home }, isOrdinary: true });
     expect(await run(["trust", "--mine", ".", "--yes"])).toMatchObject({ code: 0 });
     const write = (command: string) => run(["script", "writer", "w.sh", command]);
     return { ...one, run, write };

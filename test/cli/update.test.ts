@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { answering, filesBelow, repositoryOf, supplyScene } from "./supply-scene.ts";
+import { createAddScene, createAnswers, filesBelow, repositoryOf } from "./supply-scene.ts";
 
 const GO = "skills/x/scripts/go.sh";
 
 /** Adds a skill with a script. */
 async function added() {
-  const scene = supplyScene();
+  const scene = createAddScene();
   const source = makeRepository({ "skills/x/SKILL.md": skillText("x"), [GO]: "#!/bin/sh\necho one\n" });
   await scene.run(["add", source.url, "--yes"]);
   const edit = (files: Record<string, string>) => writeFiles(join(scene.installed, "x"), files);
@@ -30,7 +30,7 @@ describe("skillet update", () => {
         "skills/x/toolsets/index.ts": "export const X = {};\n",
       })
       .slice(0, 12);
-    const asked = answering("n");
+    const asked = createAnswers("n");
     const { code, stdout } = await run(["update"], asked);
     expect(code).toBe(3);
     expect(asked.asked).toEqual(["Update this skill, and let its tools run as you, without a sandbox? [y/N/show] "]);
@@ -85,7 +85,7 @@ describe("skillet update", () => {
     expect((await run(["update", "--dry-run"])).stdout).toMatch(
       /\ndry run: 1 skill would be updated; nothing was changed\n$/,
     );
-    expect((await run(["update"], answering("no"))).code).toBe(3);
+    expect((await run(["update"], createAnswers("no"))).code).toBe(3);
     expect(state()).toEqual(before);
     expect((await run(["update", "--yes"])).code).toBe(0);
     expect((await run(["verify"])).code).toBe(0);
@@ -95,7 +95,7 @@ describe("skillet update", () => {
     const { run, source, edit, read } = await added();
     edit({ "own.md": "# Own\n" });
     source.commit({ [GO]: "#!/bin/sh\necho two\n" });
-    const { code, stdout } = await run(["update"], answering("y"));
+    const { code, stdout } = await run(["update"], createAnswers("y"));
     expect(code).toBe(0);
     expect(stdout).toContain("  own.md  added\n    @@ -0,0 +1,1 @@\n    +# Own\n");
     expect(stdout).toContain("  ✓ your changes are kept: own.md\n");
@@ -118,7 +118,7 @@ describe("skillet update", () => {
     );
     expect(readFileSync(lock, "utf8")).toBe(before);
     expect(read("scripts/go.sh")).toBe("#!/bin/sh\necho mine\n");
-    const mine = await run(["update", "x", "--conflicts", "mine"], answering("y"));
+    const mine = await run(["update", "x", "--conflicts", "mine"], createAnswers("y"));
     expect(mine.stdout).toContain("  ✓ your changes are kept: scripts/go.sh\n");
     expect([read("scripts/go.sh"), read("new.md")]).toEqual(["#!/bin/sh\necho mine\n", "# New\n"]);
     expect(JSON.parse(readFileSync(lock, "utf8")).skills.x).toMatchObject({ commit, upstream: {} });
@@ -126,7 +126,7 @@ describe("skillet update", () => {
   });
 
   it("names the workspace if it differs from the current folder", async () => {
-    const { run, cwd, root } = supplyScene();
+    const { run, cwd, root } = createAddScene();
     const source = makeRepository({ "x/SKILL.md": skillText("x", { body: "One." }) });
     await run(["add", source.url, "--project", "--yes"]);
     writeFiles(cwd, { ".agents/skills/x/SKILL.md": skillText("x", { body: "Mine." }) });
@@ -139,7 +139,7 @@ describe("skillet update", () => {
     const { run, source, edit, read, home } = await added();
     edit({ "scripts/go.sh": "#!/bin/sh\necho mine\n", "own.md": "# Own\n" });
     source.commit({ [GO]: "#!/bin/sh\necho theirs\n" });
-    const { code, stdout } = await run(["update", "--conflicts", "theirs"], answering("y"));
+    const { code, stdout } = await run(["update", "--conflicts", "theirs"], createAnswers("y"));
     expect(code).toBe(0);
     const [, kept = ""] = /your version is kept in ~\/(\S+)/.exec(stdout) ?? [];
     expect(filesBelow(join(home, kept))).toMatchObject({

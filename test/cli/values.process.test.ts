@@ -2,7 +2,7 @@ import { appendFileSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillText, writeFiles } from "../support/folder.ts";
-import { place } from "../support/place.ts";
+import { createHome } from "../support/place.ts";
 
 const OWN = "home/.skillet/skills/own";
 const WORKSPACE = "project/skills/own";
@@ -17,7 +17,7 @@ const isGot = (stdout: string) => stdout.includes("got [MY_KEY]");
 
 /** A home and a project with these copies of a skill, and a function that adds more. */
 function scene(...files: Record<string, string>[]) {
-  const made = place(Object.assign({}, ...files));
+  const made = createHome(Object.assign({}, ...files));
   const grants = join(made.home, ".skillet/grants.json");
   return {
     ...made,

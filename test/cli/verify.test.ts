@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { repositoryOf, supplyScene } from "./supply-scene.ts";
+import { createAddScene, repositoryOf } from "./supply-scene.ts";
 
 async function added() {
-  const scene = supplyScene();
+  const scene = createAddScene();
   const source = makeRepository({
     "x/SKILL.md": skillText("x"),
     "x/scripts/go.sh": "#!/bin/sh\necho one\n",
@@ -133,7 +133,7 @@ describe("skillet verify", () => {
   });
 
   it("explains what to do without added skills", async () => {
-    const { run, json } = supplyScene();
+    const { run, json } = createAddScene();
     expect(await run(["verify"])).toMatchObject({
       code: 0,
       stderr: "no skills were added yet; add some with `skillet add SOURCE`\n",

@@ -10,7 +10,7 @@ import { DEFAULT_SETTINGS, loadSettings } from "../../src/config/settings.ts";
 import { createSettings, type SettingsInput } from "../../src/config/settings-schema.ts";
 import { useSkill } from "../../src/index.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 
 /** A value of each type of the configuration. */
 const SAMPLES: Readonly<Record<ConfigKey["type"], unknown>> = {
@@ -193,7 +193,7 @@ describe("createSettings", () => {
 });
 
 const CATALOG = () =>
-  catalogOf({ research: { more: { env: ["KEY"] } }, off: {}, open: {}, private: { more: { sensitive: true } } });
+  createCatalogOf({ research: { more: { env: ["KEY"] } }, off: {}, open: {}, private: { more: { sensitive: true } } });
 
 describe("a host with settings of a program", () => {
   it("[S-40] gives a skill its values, disables one and restricts one to some chats", async () => {

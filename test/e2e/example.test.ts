@@ -7,7 +7,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { API_KEY, MODEL, modelServer, type Turn } from "../support/model-server.ts";
+import { API_KEY, MODEL, startModelServer, type Turn } from "../support/model-server.ts";
 import { SHARED_CODE } from "../support/program.ts";
 
 const root = join(import.meta.dirname, "..", "..");
@@ -27,7 +27,7 @@ async function start(
   args: readonly string[],
   more: Record<string, string> = {},
 ) {
-  const { url, requests } = await modelServer("openai", script);
+  const { url, requests } = await startModelServer("openai", script);
   return { ...(await startWith(url, file, args, more)), requests };
 }
 
@@ -190,7 +190,7 @@ describe("the examples", () => {
     ["yes", "Booked.\n"],
     ["no", "Not booked.\n"],
   ])("wait for approval, and with %s continue in another process", async (word, said) => {
-    const { url } = await modelServer("openai", [
+    const { url } = await startModelServer("openai", [
       () => [{ tool: "book_hotel", input: { city: "Oslo", nights: 2 } }],
       ({ results: [result] }) => {
         expect(result?.content).toContain(word === "yes" ? `as ${id}:` : "the budget is spent");

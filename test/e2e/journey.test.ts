@@ -5,7 +5,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { installPacked } from "../support/packed.ts";
-import { terminal } from "../support/terminal.ts";
+import { openTerminal } from "../support/terminal.ts";
 
 const isRoot = process.getuid?.() === 0;
 const id = String(ORDINARY_USER);
@@ -44,7 +44,7 @@ describe("a new user", () => {
 
   /** Types a command and the answers to its questions. Returns the final screen. */
   async function types(line: string, { answers = [], code = 0 }: { answers?: [string, string][]; code?: number } = {}) {
-    const at = terminal([line], { ...place, bin, with: ORDINARY });
+    const at = openTerminal([line], { ...place, bin, with: ORDINARY });
     for (const [question, answer] of answers) {
       await at.sees(question);
       at.type(`${answer}\n`);

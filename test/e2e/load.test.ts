@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../support/folder.ts";
-import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
+import { API_KEY, MODEL, startModelServer } from "../support/model-server.ts";
 
 const program = join(import.meta.dirname, "..", "..", "bin", "skillet.cjs");
 
@@ -156,7 +156,7 @@ describe("the bundled packages of the command", () => {
     ["openai-compatible", "openai"],
   ] as const)("reach a model of %s, also with the compile cache", async (provider, protocol) => {
     const turns = [() => [{ tool: "list_skills", input: {} }], () => "hello there"];
-    const { url } = await modelServer(protocol, [...turns, ...turns]);
+    const { url } = await startModelServer(protocol, [...turns, ...turns]);
     const home = temporaryFolder();
     const model = { provider, model: MODEL, api_key: API_KEY, base_url: url };
     const lines = Object.entries(model).map(([key, value]) => `${key} = "${value}"\n`);

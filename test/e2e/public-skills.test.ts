@@ -8,7 +8,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 import { HAS_ORDINARY_USER, ORDINARY_USER } from "../support/ordinary-user.ts";
 import { pythonIndex, type ServedPackage } from "../support/package-servers.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { skilletProcess } from "../support/skillet-process.ts";
+import { runSkilletProcess } from "../support/skillet-process.ts";
 
 /** The part of the library's interface that the script below uses. */
 const PYPDF: ServedPackage = {
@@ -116,7 +116,7 @@ async function newcomer() {
   const type = async (line: string) => {
     typed.push(line);
     const args = line.split(" ").slice(1);
-    const { code, stdout, stderr } = await skilletProcess(args, { cwd: papers, env, isOrdinary: true });
+    const { code, stdout, stderr } = await runSkilletProcess(args, { cwd: papers, env, isOrdinary: true });
     return { code, stdout, stderr, text: stdout + stderr };
   };
   return { home, papers, index, typed, type, ...repositories };

@@ -16,7 +16,7 @@ import {
   typeErrors,
   usageError,
 } from "../support/markdown-code.ts";
-import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
+import { API_KEY, MODEL, startModelServer } from "../support/model-server.ts";
 import { SHARED_CODE } from "../support/program.ts";
 
 const page = readFileSync(join(ROOT, "README.md"), "utf8");
@@ -44,7 +44,7 @@ describe("the code of the README", () => {
   });
 
   it("gives an agent of the AI SDK the instructions and the tools", async () => {
-    const { url, requests } = await modelServer("openai", [
+    const { url, requests } = await startModelServer("openai", [
       ({ instructions }) => [{ tool: "load_skill", input: { skill: /name="(\w+)"/.exec(instructions)?.[1] } }],
       () => "Moored.",
     ]);
@@ -68,7 +68,7 @@ describe("the code of the README", () => {
   });
 
   it("uses a skill as a sub-agent, and prints its tool calls", async () => {
-    const { url, requests } = await modelServer("openai", [
+    const { url, requests } = await startModelServer("openai", [
       ({ prompt }) => [{ tool: "read_file", input: { path: /\S+\.md/.exec(prompt)?.[0] } }],
       ({ results }) => (results[0]?.content.includes("on Friday") ? "Bins: Friday." : "?"),
     ]);

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { delimiter, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { balancerOf } from "../support/balancer.ts";
+import { startBalancer } from "../support/balancer.ts";
 import { temporaryFolder, writeFiles } from "../support/folder.ts";
 import { findMissingLine, listSteps, runLine } from "../support/guide.ts";
 import { codeBlocks, ROOT } from "../support/markdown-code.ts";
@@ -137,7 +137,7 @@ describe.skipIf(!HAS_POSTGRES)(`${PAGE}${HAS_NAMESPACES ? "" : ", without networ
     const [token = ""] = /skt_\S+/.exec(outputs.join("\n")) ?? [];
     const servers = [first, second].map(({ address, port }) => new URL(`http://${address}:${port}/mcp`));
     for (const era of ["2026-07-28", "2025-11-25"] as const) {
-      const balancer = await balancerOf(servers, { isSticky: era === "2025-11-25", host: "skills.example.com" });
+      const balancer = await startBalancer(servers, { isSticky: era === "2025-11-25", host: "skills.example.com" });
       for (const client of await Promise.all([0, 1].map(() => connectWith(balancer.url, token, era))))
         expect((await client.call("load_skill", { skill: "host-report" })).isError).toBe(false);
       for (const count of balancer.counts) expect(count).toBeGreaterThan(0);

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { PromptfooProvider } from "../../src/eval/promptfoo-provider.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { modelServer } from "../support/model-server.ts";
+import { startModelServer } from "../support/model-server.ts";
 import { modelConfig } from "../support/use.ts";
 
 describe("the provider for promptfoo", () => {
   it("runs a skill with the prompt, and reports its answer, tokens and errors", async () => {
-    const server = await modelServer("openai", [
+    const server = await startModelServer("openai", [
       ({ prompt, instructions }) => {
         expect(instructions).toContain("Say hello.");
         return `Hello, ${prompt}!`;

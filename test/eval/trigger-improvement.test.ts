@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { applyImprovement } from "../../src/eval/trigger-evaluation.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { modelServer } from "../support/model-server.ts";
+import { startModelServer } from "../support/model-server.ts";
 import { modelConfig } from "../support/use.ts";
 
 const query = (text: string, isFor: boolean, split: string) => ({ query: text, should_trigger: isFor, split });
@@ -127,7 +127,7 @@ describe("skillet eval --improve", () => {
 
   it("takes the description of a model only if the held-out queries prove it, and never shows them to it", async () => {
     const prompts: string[] = [];
-    const server = await modelServer("openai", ({ prompt }) => {
+    const server = await startModelServer("openai", ({ prompt }) => {
       prompts.push(prompt);
       return prompt.startsWith("Skill: invoices")
         ? '{"descriptions": ["Reports the weather.", "Writes bills and each honorarium\u{e0041} for customers.", "Writes bills and each honorarium for customers."]}'

@@ -3,7 +3,7 @@ import { openSession } from "../../src/agent/session/session.ts";
 import { TIERS } from "../../src/catalog/disclose.ts";
 import { MATCH_LEVELS } from "../../src/catalog/search/matcher.ts";
 import type { Tool } from "../../src/skill/tool.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 
 function described(tools: readonly Tool[]): string {
   const lines = tools.flatMap(({ name, description, inputSchema }) => {
@@ -23,7 +23,7 @@ describe("the interface for models and their programs", () => {
   });
 
   it("[S-11, W-08] has the tools of a session and their input", async () => {
-    const { tools } = openSession(await catalogOf({}), { env: {} });
+    const { tools } = openSession(await createCatalogOf({}), { env: {} });
     expect(described(tools)).toMatchInlineSnapshot(`
       "list_skills: Lists the available skills: name, description, version and tags, as JSON.
       search_skills: Finds skills for a task, best first, also by the text of their instructions. Use it when the list of skills is long or was cut.
@@ -62,7 +62,7 @@ describe("the interface for models and their programs", () => {
 
   it("has the text of a loaded skill", async () => {
     const session = openSession(
-      await catalogOf({ a: { keywords: ["ferry"], body: "Do it.", more: { model: "fast" } } }),
+      await createCatalogOf({ a: { keywords: ["ferry"], body: "Do it.", more: { model: "fast" } } }),
     );
     expect((await session.load("a")).text).toMatchInlineSnapshot(`
       "<skill_content name="a">

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { SkillError } from "../../src/errors/problem.ts";
 import { type AddSkillsOptions, addSkills } from "../../src/remote/add.ts";
-import { filesBelow, repositoryOf, supplyScene } from "../cli/supply-scene.ts";
+import { createAddScene, filesBelow, repositoryOf } from "../cli/supply-scene.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 
 /** A user of the command and a program, each with its own home. */
 function commandAndProgram() {
-  const command = supplyScene();
-  const program = supplyScene();
+  const command = createAddScene();
+  const program = createAddScene();
   const add = (options: Partial<AddSkillsOptions> & { source: string }) =>
     addSkills({ workspace: program.cwd, env: { HOME: program.home }, approve: true, ...options });
   return { command, program, add };

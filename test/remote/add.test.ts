@@ -30,7 +30,7 @@ import { formatLockSource } from "../../src/store/lock-diff.ts";
 import { lockIn } from "../store/lock/scene.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
-import { everything } from "./clients/scene.ts";
+import { readTreeFiles } from "./clients/scene.ts";
 
 interface Scene {
   root: string;
@@ -91,7 +91,7 @@ describe("[S-33] adding a skill", () => {
   it("writes it into the folder of added skills, with its origin", async () => {
     const one = scene();
     expect((await one.add("a")).is).toBe("new");
-    expect(everything(one.skillsDir)["x/SKILL.md"]).toContain("from a");
+    expect(readTreeFiles(one.skillsDir)["x/SKILL.md"]).toContain("from a");
     expect(lockIn(one.skillsDir)?.["x"]).toMatchObject({
       source: join(one.root, "a"),
       path: "x",
@@ -133,21 +133,21 @@ describe("[S-33] adding a skill", () => {
     await one.add("a");
     writeFileSync(join(one.root, "a/x/SKILL.md"), skillText("x", { body: "newer" }));
     expect((await one.add("a")).is).toBe("update");
-    expect(everything(one.skillsDir)["x/SKILL.md"]).toContain("newer");
+    expect(readTreeFiles(one.skillsDir)["x/SKILL.md"]).toContain("newer");
   });
 
   it("is refused if it exists from another source, unless that may be replaced", async () => {
     const one = scene();
     await one.add("a");
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     await expect(one.add("b")).rejects.toMatchObject({
       code: "other-source",
       message: expect.stringMatching(/\/a\/x, but this one is from .*\/b\/x$/),
     });
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
     const forced = await one.add("b", { isForced: true });
     expect(forced.is).toBe("update");
-    expect(everything(one.skillsDir)["x/SKILL.md"]).toContain("from b");
+    expect(readTreeFiles(one.skillsDir)["x/SKILL.md"]).toContain("from b");
     expect(lockIn(one.skillsDir)?.["x"]?.source).toBe(join(one.root, "b"));
   });
 
@@ -155,9 +155,9 @@ describe("[S-33] adding a skill", () => {
     const one = scene();
     await one.add("a");
     appendFileSync(join(one.skillsDir, "x/SKILL.md"), "mine\n");
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     await expect(one.add("b", { isForced: true })).rejects.toMatchObject({ code: "edited" });
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 
   it.each<[string, (path: string) => void]>([
@@ -168,11 +168,11 @@ describe("[S-33] adding a skill", () => {
     const one = scene();
     writeFiles(one.skillsDir, { ".keep": "" });
     put(join(one.skillsDir, "x"));
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     for (const isForced of [false, true]) {
       await expect(one.add("a", { isForced })).rejects.toMatchObject({ code: "unmanaged-path" });
     }
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 
   it("records a workspace folder by its relative path, so that others find it, and finds it again", async () => {
@@ -232,10 +232,10 @@ describe("finding an added skill in its source", () => {
     const one = scene();
     await one.add("a");
     writeFiles(join(one.root, "a"), { "other/SKILL.md": skillText("other") });
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     change(join(one.root, "a"));
     expect(await found(one)).toMatchObject({ error: { message: expect.stringMatching(why) } });
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 
   it("reports its new path after a move", async () => {

@@ -6,7 +6,7 @@ import { findCandidate, type PreparedCandidate, prepareCandidate, selectDistinct
 import { type FetchedListing, fetchListing } from "../../src/remote/fetch-source.ts";
 import { digestTree, readFileTree } from "../../src/store/lock-file.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { everything } from "./clients/scene.ts";
+import { readTreeFiles } from "./clients/scene.ts";
 
 /** Fetches a source with these files and links. */
 async function offered(
@@ -34,7 +34,7 @@ function expectWhole({ folder, files, digest, tree }: PreparedCandidate): Record
   expect(readFileTree(folder)).toEqual(files);
   expect(digestTree(readFileTree(folder))).toBe(digest);
   expect([...tree.keys()].sort()).toEqual(Object.keys(files).sort());
-  return everything(folder);
+  return readTreeFiles(folder);
 }
 
 describe("a skill of a source", () => {

@@ -1,6 +1,6 @@
 /**
  * Changes a folder of skills in a separate process: one that is killed in between, is another user, or runs concurrently.
- * `node changing.ts ORDERS` prints the outcome as JSON. It is never imported by what it runs; a test starts it with `changing()`.
+ * `node changing.ts ORDERS` prints the outcome as JSON. It is never imported by what it runs; a test starts it with `runChange()`.
  */
 
 import fs from "node:fs";
@@ -10,7 +10,7 @@ import { applySkillsDirChanges, type SkillWrite } from "../../src/remote/skills-
 import { readFolderSkill } from "../../src/skill/source/read-skill.ts";
 import { listLockGrants } from "../../src/store/lock-approval.ts";
 import { digestTree, type LockedSkill } from "../../src/store/lock-file.ts";
-import { ownProcess, type Starting } from "../support/own-process.ts";
+import { runOwnProcess, type Starting } from "../support/own-process.ts";
 
 export interface Orders {
   skillsDir: string;
@@ -29,8 +29,8 @@ export interface Outcome {
   signal: string | null;
 }
 
-export function changing(orders: Orders, starting?: Starting): Promise<Outcome> {
-  return ownProcess(import.meta.filename, orders, starting);
+export function runChange(orders: Orders, starting?: Starting): Promise<Outcome> {
+  return runOwnProcess(import.meta.filename, orders, starting);
 }
 
 /** A skill in a temporary folder, ready to be moved into place. */

@@ -21,8 +21,8 @@ import { createBlobCache } from "../../src/store/lock-approval.ts";
 import { lockAll, lockIn } from "../store/lock/scene.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { sampleSteps } from "../support/sample-steps.ts";
-import { changing, type Orders, putOf } from "./changing.ts";
-import { everything, ordinaryFolder, thrownBy } from "./clients/scene.ts";
+import { type Orders, putOf, runChange } from "./changing.ts";
+import { catchThrown, ordinaryFolder, readTreeFiles } from "./clients/scene.ts";
 
 const OTHER_DISK = ["/dev/shm", "/var/tmp"].find(
   (path) => existsSync(path) && statSync(path).dev !== statSync(tmpdir()).dev,
@@ -82,7 +82,7 @@ describe("a change of a skills folder", () => {
     const before = lockIn(one.skillsDir);
     await carryOut(one);
     expect(readdirSync(one.skillsDir).sort()).toEqual(["kept", "skills.lock", "x", "y"]);
-    expect(everything(join(one.skillsDir, "x"))).toEqual({
+    expect(readTreeFiles(join(one.skillsDir, "x"))).toEqual({
       "SKILL.md": skillText("x", { body: "new" }),
       "scripts/run.sh": "echo new",
     });
@@ -155,9 +155,9 @@ describe("a change of a skills folder", () => {
   ])("[Q-12] changes nothing when, since the check, %s", async (_, edit) => {
     const one = scene();
     edit(one);
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     await expect(async () => await carryOut(one)).rejects.toThrow();
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
     expect(readdirSync(one.skillsDir).filter((name) => name.startsWith("."))).toEqual([]);
   });
 
@@ -175,15 +175,15 @@ describe("a change of a skills folder", () => {
     const one = scene();
     rmSync(join(one.skillsDir, "skills.lock"));
     stand(join(one.skillsDir, "skills.lock"));
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     await expect(async () => await carryOut(one)).rejects.toThrow(/skills\.lock/);
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
     expect(existsSync(join(one.skillsDir, "skills.lock.nowhere"))).toBe(false);
   });
 
   it("restores what is written between the last check and the move", () => {
     const one = scene();
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     const { x } = one.orders.put ?? {};
     const late = {
       name: "skills.lock",
@@ -197,11 +197,11 @@ describe("a change of a skills folder", () => {
     };
     const put = [{ name: "x", source: "ref", folder: x?.folder ?? "", canMove: true } as const];
     expect(
-      thrownBy(() =>
+      catchThrown(() =>
         applyFolderChange({ skillsDir: one.skillsDir, items: put, replaceable: ["x"], isDurable: true, record: late }),
       ).message,
     ).toContain("it changed");
-    expect(everything(one.skillsDir)).toEqual({ ...before, "x/late.txt": "mine" });
+    expect(readTreeFiles(one.skillsDir)).toEqual({ ...before, "x/late.txt": "mine" });
     expect(readdirSync(one.skillsDir).filter((name) => name.startsWith("."))).toEqual([]);
   });
 
@@ -217,43 +217,43 @@ describe("a change of a skills folder", () => {
   it("[Q-12] changes nothing in a read-only folder", async () => {
     const one = scene(realpathSync(ordinaryFolder()));
     ordinaryFolder(one.root);
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     chmodSync(one.skillsDir, 0o555);
-    const { error } = await changing(one.orders, { isOrdinary: true });
+    const { error } = await runChange(one.orders, { isOrdinary: true });
     chmodSync(one.skillsDir, 0o755);
     expect(error).toMatch(/permission denied/);
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 
   it("[Q-12] changes nothing on a full disk", async () => {
     const one = scene();
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     // The lock is larger than a file may be here: it is the one that is written last.
     const limit = "trap '' XFSZ; ulimit -f 2; exec \"$@\"";
-    const { error } = await changing(one.orders, { wrap: ["sh", "-c", limit, "sh"] });
+    const { error } = await runChange(one.orders, { wrap: ["sh", "-c", limit, "sh"] });
     expect(error).toMatch(/file too large/i);
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 });
 
 describe("a change whose process is killed", () => {
   it("[Q-12] is complete or absent after the repair, with the lock, at whatever step it ends", async () => {
     const whole = scene();
-    const { steps = 0 } = await changing(whole.orders);
+    const { steps = 0 } = await runChange(whole.orders);
     expect(steps).toBeGreaterThan(20);
-    const wanted = everything(whole.skillsDir);
+    const wanted = readTreeFiles(whole.skillsDir);
     const outcomes: string[] = [];
     const killed = async (killAt: number) => {
       const one = scene();
-      const before = everything(one.skillsDir);
-      const { signal } = await changing({ ...one.orders, killAt });
+      const before = readTreeFiles(one.skillsDir);
+      const { signal } = await runChange({ ...one.orders, killAt });
       expect([killAt, signal]).toEqual([killAt, "SIGKILL"]);
       expect(Object.keys(lockIn(one.skillsDir) ?? {}), `step ${killAt}: it is never without its lock`).toContain(
         "kept",
       );
       rmSync(join(one.skillsDir, ".skillet.lock"), { recursive: true, force: true }); // It has no owner: others wait for that.
       recoverFolder(one.skillsDir);
-      const after = everything(one.skillsDir);
+      const after = readTreeFiles(one.skillsDir);
       expect([before, wanted], `step ${killAt}`).toContainEqual(after);
       expect(agrees(one), `step ${killAt}`).toBe(true);
       expect(
@@ -272,7 +272,7 @@ describe("a change whose process is killed", () => {
   it("is repaired by the next change", async () => {
     const one = scene();
     const before = lockIn(one.skillsDir);
-    await changing({ ...one.orders, killAt: 20 });
+    await runChange({ ...one.orders, killAt: 20 });
     const next = temporaryFolder({ "n/SKILL.md": skillText("n") });
     applySkillsDirChanges({ skillsDir: one.dir, put: [await putOf("n", join(next, "n"))], skilletHome: one.home });
     expect(lockIn(one.skillsDir)).toMatchObject({ ...before, n: {} });
@@ -286,7 +286,7 @@ describe("concurrent changes", () => {
     const names = ["a", "b", "c", "d"];
     for (const name of names) writeFiles(root, { [`at-once/${name}/SKILL.md`]: skillText(name) });
     const all = await Promise.all(
-      names.map((name) => changing({ skillsDir, home, put: { [name]: { folder: join(root, "at-once", name) } } })),
+      names.map((name) => runChange({ skillsDir, home, put: { [name]: { folder: join(root, "at-once", name) } } })),
     );
     expect(all.map(({ error }) => error)).toEqual([undefined, undefined, undefined, undefined]);
     expect(Object.keys(lockIn(skillsDir) ?? {}).sort()).toEqual(["a", "b", "c", "d", "kept", "x", "z"]);
@@ -298,7 +298,7 @@ describe("concurrent changes", () => {
     for (const by of ["one", "two"]) writeFiles(root, { [`${by}/n/SKILL.md`]: skillText("n", { body: by }) });
     const all = await Promise.all(
       ["one", "two"].map((by) =>
-        changing({ skillsDir, home, put: { n: { folder: join(root, by, "n"), source: by } } }),
+        runChange({ skillsDir, home, put: { n: { folder: join(root, by, "n"), source: by } } }),
       ),
     );
     expect(all.filter(({ error }) => error === undefined)).toHaveLength(1);

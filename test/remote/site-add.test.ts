@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { addSkills } from "../../src/remote/add.ts";
-import { supplyScene } from "../cli/supply-scene.ts";
+import { createAddScene } from "../cli/supply-scene.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { type Answer, INDEX_PATH, siteEntry, siteIndex, startSite } from "../support/skill-site.ts";
 
@@ -25,10 +25,10 @@ async function siteOf(skills: Record<string, string>) {
 describe("a site without a selection", () => {
   it("[S-33] offers all its skills to the command, if there is one skill or --all is set", async () => {
     const { url } = await siteOf({ a: skillText("a") });
-    const one = supplyScene();
+    const one = createAddScene();
     expect((await one.run(["add", `${url}/`, "--yes"])).stdout).toContain("✓ added: a ");
     const more = await siteOf({ a: skillText("a"), b: skillText("b") });
-    const two = supplyScene();
+    const two = createAddScene();
     expect((await two.run(["add", more.url, "--yes"])).stderr).toContain("name some, or add --all: a, b");
     expect((await two.run(["add", more.url, "--all", "--yes"])).code).toBe(0);
     expect(["a", "b"].map((name) => existsSync(join(two.installed, name, "SKILL.md")))).toEqual([true, true]);
@@ -48,7 +48,7 @@ describe("a site without a selection", () => {
 describe("skills of one site", () => {
   it("do not block updates of one another, when one is gone or does not match its digest", async () => {
     const site = await siteOf({ a: skillText("a"), b: skillText("b") });
-    const { run, installed } = supplyScene();
+    const { run, installed } = createAddScene();
     await run(["add", site.url, "--all", "--yes"]);
     const newer = (word: string) => skillText("a", { body: word });
     site.offer({ a: newer("second") });
@@ -64,7 +64,7 @@ describe("skills of one site", () => {
 
   it("are found again by the site's names, even if their own names differ", async () => {
     const site = await siteOf({ idx: skillText("other") });
-    const { run, installed } = supplyScene();
+    const { run, installed } = createAddScene();
     expect((await run(["add", site.url, "--yes"])).stdout).toContain("✓ added: other ");
     expect((await run(["outdated"])).stdout).not.toContain("offers no skill");
     site.offer({ idx: skillText("other", { body: "newer" }) });

@@ -7,7 +7,7 @@ import { readTar } from "../../src/remote/tar-reader.ts";
 import { makePipe } from "../bad-input/pipe.ts";
 import { longName, pax, tarOf } from "../support/archives.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { filesBelow, gitArchive, HELLO, type Passed, refuses, TREE, tar, throughGate } from "../support/gate.ts";
+import { filesBelow, gitArchive, HELLO, type Passed, refuses, TREE, tar, unpackThroughGate } from "../support/gate.ts";
 
 describe("ambiguous tar files", () => {
   const override = pax([["path", "../../x"]]);
@@ -103,7 +103,7 @@ describe("valid tar files", () => {
   it("[S-33] can be compressed in several pieces", async () => {
     const archive = tarOf([HELLO]);
     const pieces = Buffer.concat([gzipSync(archive.subarray(0, 700)), gzipSync(archive.subarray(700))]);
-    expect(await throughGate(() => readArchive(pieces, "a.tgz"))).toMatchObject({ files: 1 });
+    expect(await unpackThroughGate(() => readArchive(pieces, "a.tgz"))).toMatchObject({ files: 1 });
   });
 
   it.for(["ustar", "pax", "gnu", "v7"])(
@@ -114,7 +114,7 @@ describe("valid tar files", () => {
       chmodSync(`${from}/scripts/run.sh`, 0o755);
       symlinkSync("SKILL.md", `${from}/link`);
       const archive = execFileSync("tar", [`--format=${format}`, "-cz", "."], { cwd: from });
-      const { to, links } = (await throughGate(() => readArchive(archive, "a.tgz"))) as Passed;
+      const { to, links } = (await unpackThroughGate(() => readArchive(archive, "a.tgz"))) as Passed;
       rmSync(`${from}/link`);
       expect(filesBelow(to)).toEqual(filesBelow(from));
       expect([...links]).toEqual([["link", "SKILL.md"]]);
@@ -124,7 +124,7 @@ describe("valid tar files", () => {
   it("[S-33] packed by `git archive` have the original content", async () => {
     const from = temporaryFolder(TREE);
     chmodSync(`${from}/scripts/run.sh`, 0o755);
-    const { to } = (await throughGate(() => readArchive(gitArchive(from, "tar.gz"), "a.tgz"))) as Passed;
+    const { to } = (await unpackThroughGate(() => readArchive(gitArchive(from, "tar.gz"), "a.tgz"))) as Passed;
     expect(filesBelow(to)).toEqual(filesBelow(from));
   });
 
@@ -138,7 +138,7 @@ describe("valid tar files", () => {
       const from = temporaryFolder(TREE);
       make(from);
       const archive = execFileSync("tar", ["-Scz", "."], { cwd: from });
-      expect(await throughGate(() => readArchive(archive, "a.tgz"))).toMatchObject({ code: "entry-kind" });
+      expect(await unpackThroughGate(() => readArchive(archive, "a.tgz"))).toMatchObject({ code: "entry-kind" });
     }
   });
 });

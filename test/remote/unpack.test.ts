@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { extractEntries } from "../../src/remote/extract.ts";
 import type { SourceEntry } from "../../src/remote/remote-source.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { filesBelow, type Passed, throughGate } from "../support/gate.ts";
+import { filesBelow, type Passed, unpackThroughGate } from "../support/gate.ts";
 
 function file(path: string, text = "x", more: Partial<SourceEntry> = {}): SourceEntry {
   const bytes = Buffer.from(text);
@@ -19,7 +19,7 @@ function link(path: string, target: string): SourceEntry {
 }
 
 async function passed(...entries: SourceEntry[]): Promise<Passed> {
-  const outcome = await throughGate(() => entries);
+  const outcome = await unpackThroughGate(() => entries);
   if (outcome instanceof Error) throw outcome;
   return outcome;
 }
@@ -104,7 +104,7 @@ describe("written content", () => {
       await new Promise(setImmediate);
       yield file("b");
     }
-    const outcome = await throughGate(entries);
+    const outcome = await unpackThroughGate(entries);
     expect(outcome).toMatchObject({ files: 2 });
   });
 });
@@ -112,7 +112,7 @@ describe("written content", () => {
 describe("a source that is not written", () => {
   it("[Q-12] has a file with more or fewer bytes than stated", async () => {
     for (const size of [0, 2]) {
-      expect(await throughGate(() => [file("a", "x", { size })])).toMatchObject({ code: "entry-size" });
+      expect(await unpackThroughGate(() => [file("a", "x", { size })])).toMatchObject({ code: "entry-size" });
     }
   });
 
@@ -141,14 +141,14 @@ describe("a source that is not written", () => {
   });
 
   it("[Q-12] has a name with half a character", async () => {
-    expect(await throughGate(() => [file("a\ud800")])).toMatchObject({ code: "entry-encoding" });
+    expect(await unpackThroughGate(() => [file("a\ud800")])).toMatchObject({ code: "entry-encoding" });
   });
 
   it("[Q-12] has a file that is too large, which is not even read", async () => {
     const read = () => {
       throw new Error("it was read");
     };
-    expect(await throughGate(() => [file("a", "", { size: 2 ** 40, read })])).toMatchObject({
+    expect(await unpackThroughGate(() => [file("a", "", { size: 2 ** 40, read })])).toMatchObject({
       code: "entry-too-large",
     });
   });

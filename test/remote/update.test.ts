@@ -22,7 +22,7 @@ import { formatLock, LOCK_FILE, readFileTree } from "../../src/store/lock-file.t
 import { lockIn } from "../store/lock/scene.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { putOf } from "./changing.ts";
-import { everything } from "./clients/scene.ts";
+import { readTreeFiles } from "./clients/scene.ts";
 
 const LINES = ["one", "two", "three", "four", "five", "six", "seven"];
 const BODY = LINES.join("\n\n");
@@ -108,7 +108,7 @@ describe("an update", () => {
     expect(await one.update(FILES)).toEqual({ is: "up-to-date", isChanged: false });
     one.edit("mine.md", "mine\n");
     expect(await one.update(FILES)).toEqual({ is: "up-to-date", isChanged: true });
-    expect(everything(one.folder)).toMatchObject({ "notes.md": "mine\n", "mine.md": "mine\n" });
+    expect(readTreeFiles(one.folder)).toMatchObject({ "notes.md": "mine\n", "mine.md": "mine\n" });
   });
 
   it("adds new files, removes deleted ones, and reports the difference", async () => {
@@ -116,7 +116,7 @@ describe("an update", () => {
     const { "old.md": _, ...files } = NEWER;
     const done = await one.update(files);
     expect(done.is).toBe("update");
-    expect(everything(one.folder)).toEqual(files);
+    expect(readTreeFiles(one.folder)).toEqual(files);
     expect(lockIn(one.skillsDir)?.["x"]).toMatchObject({ commit: "2" });
     expect(lockIn(one.skillsDir)?.["x"]?.upstream).toBeUndefined();
     if (done.is !== "update") throw new Error("no update");
@@ -136,7 +136,7 @@ describe("an update", () => {
     const done = await one.update(NEWER);
     if (done.is !== "update") throw new Error(done.is);
     expect(done.difference.kept).toEqual(["mine/own.md", "notes.md", "old.md"]);
-    const after = everything(one.folder);
+    const after = readTreeFiles(one.folder);
     expect(after["notes.md"]).toBe(
       `${LINES.map((line, index) => (index === 0 ? "ONE" : index === 6 ? "MINE" : line)).join("\n")}\n`,
     );
@@ -147,7 +147,7 @@ describe("an update", () => {
     // The base is still known, so that the next update can distinguish sides too.
     const again = await one.update({ ...NEWER, "new.md": "newer\n" });
     expect(again.is).toBe("update");
-    expect(everything(one.folder)).toEqual({ ...after, "new.md": "newer\n" });
+    expect(readTreeFiles(one.folder)).toEqual({ ...after, "new.md": "newer\n" });
   });
 
   it("keeps read permissions of files that the user added, and execute bits", async () => {
@@ -165,10 +165,10 @@ describe("an update", () => {
   it.each([true, false])("changes nothing on a conflict, approved: %s", async (isAgreed) => {
     const one = await scene();
     one.edit("notes.md", `${at(0, "MINE")}\n`, isAgreed);
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     const done = await one.update(NEWER);
     expect(done).toMatchObject({ is: "conflict", conflicts: [{ path: "notes.md", reason: "both-changed" }] });
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 
   it("keeps the user's side on request, or the remote one with a copy of the user's", async () => {
@@ -178,7 +178,7 @@ describe("an update", () => {
       one.edit("own.md", "mine\n");
       const done = await one.update(NEWER, { conflicts });
       if (done.is !== "update") throw new Error(done.is);
-      expect(everything(one.folder)).toMatchObject({
+      expect(readTreeFiles(one.folder)).toMatchObject({
         "notes.md": `${at(0, conflicts === "mine" ? "MINE" : "ONE")}\n`,
         "own.md": "mine\n",
         "new.md": "new\n",
@@ -192,13 +192,13 @@ describe("an update", () => {
     const one = await scene();
     one.edit("notes.md", `${at(6, "MINE")}\n`);
     rmSync(join(one.home, "originals"), { recursive: true });
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     const done = await one.update(NEWER);
     expect(done).toMatchObject({
       is: "conflict",
       conflicts: [{ path: "notes.md", reason: "no-base" }],
     });
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 
   it("shows everything as new when the approved version is unknown, and it was edited since", async () => {
@@ -215,17 +215,17 @@ describe("an update", () => {
     const one = await scene();
     rmSync(one.folder, { recursive: true });
     expect((await one.update(FILES)).is).toBe("update");
-    expect(everything(one.folder)).toEqual(FILES);
+    expect(readTreeFiles(one.folder)).toEqual(FILES);
   });
 
   it("is refused when the merge is not a skill of that name, and nothing changes", async () => {
     const one = await scene();
     one.edit("SKILL.md", FILES["SKILL.md"].replace("description: Does x. Use when asked for x.\n", ""));
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     await expect(async () => await one.update(NEWER)).rejects.toThrow(
       expect.objectContaining({ code: "merge-broken" }),
     );
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 
   it.each<[string, (folder: string) => void]>([
@@ -241,20 +241,20 @@ describe("an update", () => {
   ])("is refused for files that cannot be kept: %s", async (_, put) => {
     const one = await scene();
     put(one.folder);
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     await expect(async () => await one.update(NEWER)).rejects.toThrow(
       expect.objectContaining({ fix: expect.stringMatching(/\S/) }),
     );
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 
   it("is refused over a link in place of its folder, which stays", async () => {
     const one = await scene();
     renameSync(one.folder, join(one.home, "moved"));
     symlinkSync(join(one.home, "moved"), one.folder);
-    const before = everything(join(one.home, "moved"));
+    const before = readTreeFiles(join(one.home, "moved"));
     await expect(async () => await one.update(NEWER)).rejects.toThrow();
-    expect(everything(join(one.home, "moved"))).toEqual(before);
+    expect(readTreeFiles(join(one.home, "moved"))).toEqual(before);
   });
 
   it("is refused when an edit happens between plan and move, and the edit stays", async () => {
@@ -262,12 +262,12 @@ describe("an update", () => {
     const planned = await one.plan(NEWER);
     if (planned.is !== "update") throw new Error(planned.is);
     appendFileSync(join(one.folder, "notes.md"), "mine\n");
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     const dir = { folder: one.skillsDir, isProject: false, shown: "" };
     expect(() => applySkillsDirChanges({ skillsDir: dir, put: [planned.put], skilletHome: one.home })).toThrow(
       /changed while it was checked/,
     );
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 
   it("continues after modes that no file should have, which it does not keep", async () => {
@@ -276,7 +276,7 @@ describe("an update", () => {
     chmodSync(join(one.folder, "own.md"), 0o4666);
     expect((await one.update(NEWER)).is).toBe("update");
     expect(statSync(join(one.folder, "own.md")).mode & 0o7002).toBe(0);
-    expect(everything(one.folder)["own.md"]).toBe("mine\n");
+    expect(readTreeFiles(one.folder)["own.md"]).toBe("mine\n");
   });
 
   it("follows another ref from then on, also one with the same files, and keeps edits", async () => {
@@ -285,15 +285,15 @@ describe("an update", () => {
     const done = await one.update(FILES, { provenance: { source: "/source", ref: "v2", commit: "9" } });
     expect(done.is).toBe("update");
     expect(lockIn(one.skillsDir)?.["x"]).toMatchObject({ ref: "v2", commit: "9" });
-    expect(everything(one.folder)).toEqual({ ...FILES, "own.md": "mine\n" });
+    expect(readTreeFiles(one.folder)).toEqual({ ...FILES, "own.md": "mine\n" });
   });
 
   it("writes only into a temporary folder while it plans", async () => {
     const one = await scene();
     one.edit("own.md", "mine\n");
-    const before = everything(one.skillsDir);
+    const before = readTreeFiles(one.skillsDir);
     await one.plan(NEWER);
-    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readTreeFiles(one.skillsDir)).toEqual(before);
   });
 });
 

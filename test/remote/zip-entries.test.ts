@@ -9,7 +9,7 @@ import { readArchive } from "../../src/remote/extract.ts";
 import { readZip } from "../../src/remote/zip-reader.ts";
 import { unicodeName, zipOf } from "../support/archives.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { filesBelow, gitArchive, HELLO, type Passed, refuses, TREE, throughGate, zip } from "../support/gate.ts";
+import { filesBelow, gitArchive, HELLO, type Passed, refuses, TREE, unpackThroughGate, zip } from "../support/gate.ts";
 
 describe("ambiguous zip files", () => {
   const two = [HELLO, { name: "b", data: "x" }];
@@ -175,7 +175,7 @@ describe("valid zip files", () => {
         "x/empty": { bytes: Buffer.alloc(0), executable: false },
       }),
     );
-    const { to } = (await throughGate(() => readArchive(writeZip(files), "x.skill"))) as Passed;
+    const { to } = (await unpackThroughGate(() => readArchive(writeZip(files), "x.skill"))) as Passed;
     for (const [path, { bytes, executable }] of files) {
       expect(filesBelow(to)[path]).toBe(`${executable ? "755" : "644"} ${bytes.toString("latin1")}`);
     }
@@ -187,7 +187,7 @@ describe("valid zip files", () => {
     execFileSync("/usr/bin/zip", ["-q", "-r", `${from}/../${basename(from)}.zip`, "."], { cwd: from });
     const archive = readFileSync(`${from}.zip`);
     rmSync(`${from}.zip`);
-    const { to } = (await throughGate(() => readArchive(archive, "a.zip"))) as Passed;
+    const { to } = (await unpackThroughGate(() => readArchive(archive, "a.zip"))) as Passed;
     expect(filesBelow(to)).toEqual(filesBelow(from));
   });
 
@@ -195,7 +195,7 @@ describe("valid zip files", () => {
     const from = temporaryFolder(TREE);
     chmodSync(`${from}/scripts/run.sh`, 0o755);
     const archive = gitArchive(from, "zip");
-    const { to } = (await throughGate(() => readArchive(archive, "a.zip"))) as Passed;
+    const { to } = (await unpackThroughGate(() => readArchive(archive, "a.zip"))) as Passed;
     expect(filesBelow(to)).toEqual(filesBelow(from));
   });
 });

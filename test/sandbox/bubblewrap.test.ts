@@ -10,7 +10,7 @@ import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { allocateRunUser, getSandboxFolder, isRoot } from "../../src/sandbox/sandbox-folders.ts";
 import { isInside } from "../../src/util/safe-path.ts";
 import { findSystemProgram } from "../../src/util/system.ts";
-import { asUser, type Tried } from "../support/as-user.ts";
+import { runAsUser, type Tried } from "../support/as-user.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { BOMBS } from "./bomb-checks.ts";
 import { checksFor } from "./checks.ts";
@@ -25,7 +25,7 @@ describeWithBubblewrap("bubblewrap", () => {
   // In another process, with the same checks, while the first ones run here.
   let apart: Promise<Tried>;
   beforeAll(() => {
-    apart = asUser();
+    apart = runAsUser();
     apart.catch(() => {}); // Its result is awaited there.
   });
 

@@ -6,7 +6,7 @@ import { FIXED_VARIABLES, ISOLATION_LEVELS, type IsolationLevel } from "../../sr
 import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { mapSandboxPath } from "../../src/sandbox/sandbox-folders.ts";
 import { BOMBS } from "./bomb-checks.ts";
-import { DOORS } from "./door-checks.ts";
+import { SOCKET_CHECKS } from "./door-checks.ts";
 import { ENDINGS } from "./ending-checks.ts";
 import { type Check, MIB, type Scene } from "./scene.ts";
 
@@ -304,4 +304,4 @@ const SURROUNDINGS: Check[] = [
   },
 ];
 
-const CHECKS: readonly Check[] = [...RESULTS, ...SURROUNDINGS, ...DOORS, ...ENDINGS, ...BOMBS];
+const CHECKS: readonly Check[] = [...RESULTS, ...SURROUNDINGS, ...SOCKET_CHECKS, ...ENDINGS, ...BOMBS];

@@ -19,7 +19,7 @@ function echo(connection: Duplex, name: string): void {
 }
 
 /** The promises for sockets of a command. */
-export const DOORS: readonly Check[] = [
+export const SOCKET_CHECKS: readonly Check[] = [
   {
     title: "[Q-20] gives each command its own socket to the host",
     level: "none",

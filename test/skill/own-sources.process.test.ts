@@ -12,7 +12,7 @@ import { discover } from "../../src/config/discover.ts";
 import { createLazySkill } from "../../src/skill/define-skill.ts";
 import type { Source } from "../../src/skill/skill.ts";
 import { temporaryFolder, writeFiles } from "../support/folder.ts";
-import { modelServer } from "../support/model-server.ts";
+import { startModelServer } from "../support/model-server.ts";
 import { modelConfig } from "../support/use.ts";
 
 interface StoredSkill {
@@ -193,7 +193,7 @@ describe.each(Object.entries(SOURCES))("skills of %s", (_, create) => {
 
   it("are used by a run", async () => {
     const { source } = await create();
-    const server = await modelServer("openai", [
+    const server = await startModelServer("openai", [
       ({ instructions }) => {
         expect(instructions).toContain("Refund orders below 50 euros.");
         return [{ tool: "read_skill_resource", input: { resource: "policy.md" } }];

@@ -8,7 +8,7 @@ import type { CheckedFile } from "../../src/skill/source/check-skills.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { NESTED_FILES, OTHER_FILES, publicRepository, SKILL_FILES } from "../support/public-repository.ts";
+import { createPublicRepository, NESTED_FILES, OTHER_FILES, SKILL_FILES } from "../support/public-repository.ts";
 
 const INNER = "skills/review/parts/inner/SKILL.md";
 const SAMPLE = "skills/review/examples/sample/SKILL.md";
@@ -41,7 +41,7 @@ describe("a repository in the shape of public ones", () => {
   it.each(PROFILES)(
     "has only skills fixed by profile %s, every change reported, and none the second time",
     async (profile) => {
-      const root = publicRepository();
+      const root = createPublicRepository();
       const dry = await check(root, "--fix", "--dry-run", "--profile", profile);
       expect(changedIn(root)).toEqual({});
       const first = await check(root, "--fix", "--profile", profile);
@@ -61,7 +61,7 @@ describe("a repository in the shape of public ones", () => {
   );
 
   it("has no findings for files outside skills", async () => {
-    const root = publicRepository();
+    const root = createPublicRepository();
     for (const profile of PROFILES) {
       const { files, diagnostics } = await check(root, "--profile", profile);
       const isOther = (file: string) => !(relative(root, file) in { ...SKILL_FILES, ...NESTED_FILES });
@@ -80,7 +80,7 @@ describe("a repository in the shape of public ones", () => {
   });
 
   it("keeps the values, the comments and the text of the fixed skills", async () => {
-    const root = publicRepository();
+    const root = createPublicRepository();
     const { files } = await check(root, "--fix", "--profile", "agentskills");
     const text = (path: string) => readFileSync(join(root, path), "utf8");
     expect(text("skills/deploy/SKILL.md")).toBe(
@@ -97,7 +97,7 @@ describe("a repository in the shape of public ones", () => {
   });
 
   it("has problems without a safe fix unchanged and reported", async () => {
-    const root = publicRepository();
+    const root = createPublicRepository();
     const { diagnostics } = await check(root, "--fix", "--profile", "agentskills");
     expect(diagnostics.filter(({ code }) => code === "fix-refused")).toMatchObject([
       {
@@ -110,7 +110,7 @@ describe("a repository in the shape of public ones", () => {
   });
 
   it("has its keys of other clients recognized, and only misspelled ones reported", async () => {
-    const root = publicRepository();
+    const root = createPublicRepository();
     const { files } = await check(root);
     const keys = files.find(({ file }) => file.endsWith("skills/keys/SKILL.md"))?.diagnostics;
     expect(keys?.map(({ code, key, meant }) => [code, key, meant])).toEqual([
@@ -131,7 +131,7 @@ describe("a repository in the shape of public ones", () => {
   });
 
   it("has the same skills for discovery and for adding", async () => {
-    const root = publicRepository();
+    const root = createPublicRepository();
     const { skills, diagnostics } = await createDirectorySource({ path: join(root, "skills") }).load();
     expect(skills.map(({ name }) => name).sort()).toEqual(
       ["another", "deploy", "flow", "inner", "keys", "nameless", "plain", "review", "short", "windows"].sort(),
@@ -147,7 +147,7 @@ describe("a repository in the shape of public ones", () => {
   });
 
   it("has a readable report: the findings, and nothing outside skills", async () => {
-    const root = publicRepository();
+    const root = createPublicRepository();
     const { stdout, stderr, code } = await skillet(["check", "."], { cwd: root });
     expect(code).toBe(1);
     expect(stderr).toBe("");

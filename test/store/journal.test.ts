@@ -7,7 +7,7 @@ import { formatJournalLine, type JournalLine, parseJournal, parseJournalLine } f
 import { createRunStore, type RunStore } from "../../src/store/runs.ts";
 import { findSystemProgram } from "../../src/util/system.ts";
 import { temporaryFolder } from "../support/folder.ts";
-import { EFFECT, elsewhere, ID, newRun, TAIL } from "./run-scene.ts";
+import { createTestRun, EFFECT, ID, startOtherProcess, TAIL } from "./run-scene.ts";
 
 interface Kept {
   runs: RunStore;
@@ -19,7 +19,7 @@ interface Kept {
 async function kept(work: (journal: Awaited<ReturnType<RunStore["create"]>>) => unknown = () => {}): Promise<Kept> {
   const home = temporaryFolder();
   const runs = createRunStore(home);
-  const journal = await runs.create(newRun());
+  const journal = await runs.create(createTestRun());
   await work(journal);
   await journal.close();
   return { runs, home, file: join(home, "runs", `${ID}.jsonl`) };
@@ -205,7 +205,7 @@ describe("a journal", () => {
     const { runs, home } = await kept();
     const journal = await runs.resume(ID);
     expect(await journal.isCancelled()).toBe(false);
-    const called = elsewhere(home, `await runs.cancel(${JSON.stringify(ID)}); say("done");`);
+    const called = startOtherProcess(home, `await runs.cancel(${JSON.stringify(ID)}); say("done");`);
     const isOver = called.then(
       () => true,
       () => true,
@@ -250,7 +250,7 @@ describe("a journal", () => {
     mkdirSync(file.replace(ID, folder));
     execFileSync("mkfifo", [file.replace(ID, piped)]);
     const before = readFileSync(join(home, "elsewhere"));
-    expect(await codeOf(() => runs.create(newRun(linked)))).toBe("journal-unwritable");
+    expect(await codeOf(() => runs.create(createTestRun(linked)))).toBe("journal-unwritable");
     for (const id of [linked, folder, piped]) {
       expect((await runs.find(id)).state).toBe("corrupt");
       expect(await codeOf(() => runs.resume(id))).toBe("journal-corrupt");
@@ -262,7 +262,7 @@ describe("a journal", () => {
 
   it("reports that its folder cannot be written to", async () => {
     const home = temporaryFolder({ runs: "a file" });
-    expect(await codeOf(() => createRunStore(home).create(newRun()))).toBe("journal-unwritable");
+    expect(await codeOf(() => createRunStore(home).create(createTestRun()))).toBe("journal-unwritable");
     expect(await codeOf(() => createRunStore(home).list())).toBe("runs-unreadable");
   });
 
@@ -270,7 +270,7 @@ describe("a journal", () => {
     const home = temporaryFolder({ "disk/.keep": "" });
     const disk = join(home, "disk");
     const small = [findSystemProgram("bwrap") ?? "", "--dev-bind", "/", "/", "--size", "65536", "--tmpfs", disk, "--"];
-    const told = await elsewhere(
+    const told = await startOtherProcess(
       disk,
       `
       import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -7,7 +7,7 @@ import { moduleOf } from "../support/program.ts";
 
 export const ID = "20260102-030405-0a1b2c3d";
 
-export function newRun(id = ID, more: Partial<NewRun["head"]> = {}): NewRun {
+export function createTestRun(id = ID, more: Partial<NewRun["head"]> = {}): NewRun {
   return {
     head: { id, kind: "use", skill: "mailer", task: "Send it", ...more },
     request: { skill: "mailer", message: "Send it" },
@@ -29,7 +29,11 @@ export const EFFECT: ApprovalRequest = {
 export const TAIL = { stop: "answer", isError: false, iterations: 2, ms: 1200, usage: NO_USAGE } as const;
 
 /** Another process that has `runs` of this home. It reports with `say`. */
-export async function elsewhere(home: string, program: string, before: readonly string[] = []): Promise<unknown> {
+export async function startOtherProcess(
+  home: string,
+  program: string,
+  before: readonly string[] = [],
+): Promise<unknown> {
   const script = `
     import { createRunStore } from ${JSON.stringify(moduleOf("store/runs"))};
     const runs = createRunStore(${JSON.stringify(home)});

@@ -11,7 +11,7 @@ import { temporaryFolder } from "../support/folder.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { EFFECT, elsewhere, ID, newRun, TAIL } from "./run-scene.ts";
+import { createTestRun, EFFECT, ID, startOtherProcess, TAIL } from "./run-scene.ts";
 
 const OTHER = "20260102-030406-99999999";
 
@@ -33,7 +33,7 @@ function storeIn(home = temporaryFolder(), keep?: RunRetention): RunStore & { fo
 type Journal = Awaited<ReturnType<RunStore["create"]>>;
 
 async function begun(runs: RunStore, id: string, work: (journal: Journal) => unknown = () => {}): Promise<void> {
-  const journal = await runs.create(newRun(id));
+  const journal = await runs.create(createTestRun(id));
   await work(journal);
   await journal.close();
 }
@@ -44,7 +44,7 @@ const DAY_MS = 86_400_000;
 function past(runs: { folder: string }, id: string, days: number): void {
   const at = new Date(Date.now() - days * DAY_MS).toISOString();
   const lines = [
-    formatJournalLine({ ...newRun(id).head, type: "run", version: 1, at }),
+    formatJournalLine({ ...createTestRun(id).head, type: "run", version: 1, at }),
     formatJournalLine({ ...TAIL, type: "end", at }),
   ];
   writeFileSync(join(runs.folder, `${id}.jsonl`), lines.join(""), { mode: 0o600 });
@@ -67,7 +67,7 @@ describe("the list of runs", () => {
       await journal.ask("approval:1", EFFECT);
       await journal.event({ type: "text-generated", run: ID, skill: "", at: "", step: 1, text: "another call ended" });
     });
-    const held = await runs.create(newRun("20260101-000000-00000005"));
+    const held = await runs.create(createTestRun("20260101-000000-00000005"));
     await runs.answer("20260101-000000-00000003", { isApproved: true });
     await runs.cancel("20260101-000000-00000002");
     expect((await runs.list()).map(({ id, state }) => [id.at(-1), state])).toEqual([
@@ -151,7 +151,7 @@ describe("a run", () => {
         await all("tried", ${count});
         say("won");
       } catch ({ code }) { mark("tried"); say(code); }`;
-    const told = await Promise.all(Array.from({ length: count }, () => elsewhere(home, racer)));
+    const told = await Promise.all(Array.from({ length: count }, () => startOtherProcess(home, racer)));
     expect(told.filter((one) => one === "won")).toHaveLength(1);
     expect(told.filter((one) => one === "run-busy")).toHaveLength(count - 1);
     const { lines, corrupt } = await runs.read(ID);
@@ -164,9 +164,10 @@ describe("a run", () => {
     const runs = storeIn(home);
     await begun(runs, ID);
     const owner = join(runs.folder, `${ID}.owner`);
-    await elsewhere(home, `await runs.resume(${JSON.stringify(ID)}); process.kill(process.pid, "SIGKILL");`).catch(
-      () => {},
-    );
+    await startOtherProcess(
+      home,
+      `await runs.resume(${JSON.stringify(ID)}); process.kill(process.pid, "SIGKILL");`,
+    ).catch(() => {});
     const left = JSON.parse(readFileSync(owner, "utf8"));
     expect(left.pid).not.toBe(process.pid);
     expect((await runs.find(ID)).state).toBe("interrupted");
@@ -192,7 +193,7 @@ describe("a run", () => {
     const runs = storeIn();
     await begun(runs, OTHER);
     mkdirSync(join(runs.folder, `${ID}.owner`));
-    expect((await thrownBy(() => runs.create(newRun()))).code).toBe("unwritable");
+    expect((await thrownBy(() => runs.create(createTestRun()))).code).toBe("unwritable");
     expect((await runs.list()).map(({ id }) => id)).toEqual([OTHER]);
   });
 
@@ -269,7 +270,7 @@ describe("a run", () => {
     await runs.cancel(ID);
     expect((await thrownBy(() => runs.resume(ID))).code).toBe("run-cancelled");
     expect((await thrownBy(() => runs.cancel(ID))).message).toBe(`Run ${ID} is already cancelled`);
-    const other = await runs.create(newRun(OTHER));
+    const other = await runs.create(createTestRun(OTHER));
     await runs.cancel(OTHER);
     expect((await runs.find(OTHER)).state).toBe("running");
     expect(await other.isCancelled()).toBe(true);
@@ -310,7 +311,7 @@ describe("retention of runs", () => {
 
   it("keeps active runs, however old", async () => {
     const runs = storeIn();
-    const journal = await runs.create(newRun());
+    const journal = await runs.create(createTestRun());
     await begun(runs, OTHER);
     expect((await runs.prune({ days: 0, most: 0 })).map(({ id }) => id)).toEqual([OTHER]);
     await journal.step("still", "here");

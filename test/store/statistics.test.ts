@@ -9,7 +9,7 @@ import { SkillError } from "../../src/errors/problem.ts";
 import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { IS_LONG } from "../support/sample-steps.ts";
-import { catalogOf } from "../support/skills.ts";
+import { createCatalogOf } from "../support/skills.ts";
 import { ended, refused, started } from "../support/statistics-events.ts";
 import { countSteps } from "../support/steps.ts";
 import { useScene } from "../support/use.ts";
@@ -76,7 +76,7 @@ describe("the statistics", () => {
 
   it("[W-19] count loads of a session, but no conversation", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
-    const session = openSession(await catalogOf({ greet: {} }), { statistics });
+    const session = openSession(await createCatalogOf({ greet: {} }), { statistics });
     await session.load("greet");
     await statistics.record(started("", { run: "c", depth: 0 }));
     await statistics.record(ended("", { run: "c" }));
@@ -181,7 +181,7 @@ describe("frequent use", () => {
   it("[A-04] is read once per conversation: its prefix stays, whatever is used in it", async () => {
     const home = temporaryFolder();
     const many = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`skill-${index}`, {}]));
-    const catalog = await catalogOf(many);
+    const catalog = await createCatalogOf(many);
     const prefixOf = async (session: ReturnType<typeof openSession>) => (await session.disclose("hm")).prefix;
     const statistics = createStatisticsStore(home);
     await statistics.record(ended("skill-77"));
@@ -200,7 +200,7 @@ describe("the order of matches", () => {
   const keywords = ["report"];
   const skills = { a: { keywords }, b: { keywords }, c: { keywords: ["weekly report"] }, d: {}, e: { keywords } };
   const tell = async (home: string, query: string) => {
-    const session = openSession(await catalogOf(skills), { statistics: createStatisticsStore(home) });
+    const session = openSession(await createCatalogOf(skills), { statistics: createStatisticsStore(home) });
     return (await session.disclose(query, { maxSkills: 5 })).shown.map(({ name }) => name);
   };
 
@@ -220,7 +220,7 @@ describe("the order of matches", () => {
     const statistics = createStatisticsStore(home);
     await statistics.record(ended("e"));
     const active = [{ name: "b", source: "inline", stamp: "older" }];
-    const session = openSession(await catalogOf(skills), { statistics }, { active });
+    const session = openSession(await createCatalogOf(skills), { statistics }, { active });
     expect((await session.disclose("report")).shown.map(({ name }) => name)).toEqual(["b", "e", "a"]);
   });
 });

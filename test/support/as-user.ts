@@ -1,7 +1,7 @@
 /**
  * Tests a sandbox as an ordinary user: a separate program, because the process of the tests cannot change its user and change back.
  * `node as-user.ts HOME` runs the probes and every check of the contract, and prints `Tried` as JSON.
- * A test starts it with `asUser()`; the code that it runs never imports it.
+ * A test starts it with `runAsUser()`; the code that it runs never imports it.
  */
 
 import { spawn } from "node:child_process";
@@ -24,7 +24,7 @@ export interface Tried {
 }
 
 /** Runs it as a user other than root: as an ordinary user if root runs the tests, else as the current user. */
-export async function asUser(): Promise<Tried> {
+export async function runAsUser(): Promise<Tried> {
   const home = mkdtempSync(join(tmpdir(), "skillet-test-"));
   const secret = join(home, "leaked.txt");
   writeFileSync(secret, "leaked");

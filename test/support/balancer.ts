@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 
 /** A proxy on the loopback interface that passes requests to servers in turn; with stickiness, those of a session always to one. */
-export async function balancerOf(
+export async function startBalancer(
   servers: readonly URL[],
   { isSticky = false, host }: { isSticky?: boolean; host?: string } = {},
 ) {

@@ -39,7 +39,9 @@ type Answer =
 export const TOKEN = "a-token.of-a-run.signed";
 
 /** Answers as a broker does, on its own socket. A request that violates the protocol fails the test. */
-export async function brokerSocket(answer: (frame: BrokerRequest, count: number) => Answer): Promise<BrokerSocket> {
+export async function startBrokerSocket(
+  answer: (frame: BrokerRequest, count: number) => Answer,
+): Promise<BrokerSocket> {
   const folder = mkdtempSync(join(tmpdir(), "skillet-test-"));
   chmodSync(folder, 0o755);
   const path = join(folder, "broker.sock");

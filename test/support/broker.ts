@@ -17,7 +17,7 @@ import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
 import type { AuditLine, Capabilities, CapabilityProvider, ProviderCall } from "../../src/host/capability-contract.ts";
 import { temporaryFolder } from "./folder.ts";
 import { readAll } from "./read-all.ts";
-import { sketch } from "./skills.ts";
+import { defineTestSkill } from "./skills.ts";
 
 /** Notes in memory, and the requests to them. */
 export function memoryNotes(more: { output?: (call: ProviderCall) => unknown } = {}) {
@@ -82,7 +82,7 @@ interface Parts extends CapabilityOptions {
 }
 
 /** A broker behind a real socket, for a run of skill `x`. */
-export async function brokerScene(parts: Parts = {}): Promise<BrokerScene> {
+export async function createBrokerScene(parts: Parts = {}): Promise<BrokerScene> {
   const { run = {}, declares = ["notes.notes"], words = [], tokens = createBrokerTokens(), ...options } = parts;
   const home = temporaryFolder();
   const capabilities = createCapabilities({ home, env: {}, isGranted: () => true, ...options });
@@ -94,7 +94,7 @@ export async function brokerScene(parts: Parts = {}): Promise<BrokerScene> {
     capabilities,
     {
       run: "run_1",
-      skill: sketch("x", { more: { capabilities: [...declares] } }),
+      skill: defineTestSkill("x", { more: { capabilities: [...declares] } }),
       path: "/skills/x",
       caller: { userId: "ada", chatId: "7", chatType: "private" },
       getDeadline: () => Date.now() + 60_000,

@@ -57,7 +57,7 @@ interface Body {
  * Anthropic's Messages API on the loopback interface, as Claude Code asks it: a script of turns, or one that answers whatever is asked.
  * Requests that the API would refuse get status 400 and fail the test, and so does a turn that fails or is not taken.
  */
-export async function claudeApi(script: readonly ClaudeTurn[] | ClaudeTurn) {
+export async function startClaudeApi(script: readonly ClaudeTurn[] | ClaudeTurn) {
   const requests: ClaudeRequest[] = [];
   const problems: string[] = [];
   let calls = 0;

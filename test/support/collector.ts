@@ -27,7 +27,7 @@ export interface Collector {
 }
 
 /** A collector of OpenTelemetry on the loopback interface; one that hangs takes what comes and never answers. */
-export async function collector({ status = 200, hangs = false } = {}): Promise<Collector> {
+export async function startCollector({ status = 200, hangs = false } = {}): Promise<Collector> {
   const requests: Collector["requests"] = [];
   const server = createServer(async (request, response) => {
     requests.push({ path: request.url ?? "", headers: request.headers, body: await text(request) });

@@ -31,12 +31,12 @@ export async function discoverIn(
     if (path === "home/.skillet/config.toml") chmodSync(join(root, path), 0o600);
   }
   const scene = await look(root, env, openRuns);
-  if (areGiven && !("home/.skillet/grants.json" in files)) giveValues(scene);
+  if (areGiven && !("home/.skillet/grants.json" in files)) grantValues(scene);
   return scene;
 }
 
 /** Binds configured values to their skills, as `skillet config set` does if there is one copy. */
-export function giveValues({ settings, catalog, grants }: DiscoverResult): void {
+export function grantValues({ settings, catalog, grants }: DiscoverResult): void {
   for (const name of settings.skills.keys()) {
     const [skill, ...others] = catalog.copies(name).filter(needsSecretGrant);
     if (skill && others.length === 0 && !grants.getOwner(name)) grants.grant(skill);

@@ -30,7 +30,7 @@ interface Parts {
 }
 
 /** Returns the tools of a run of the user's skill `x`, in a workspace with these files. */
-export async function enclosed(parts: Parts = {}): Promise<Enclosed> {
+export async function createRunTools(parts: Parts = {}): Promise<Enclosed> {
   const { more = "", config = "", files = {}, env = {}, closed = false, signal = new AbortController().signal } = parts;
   const found = await discoverIn(
     {
@@ -43,10 +43,14 @@ export async function enclosed(parts: Parts = {}): Promise<Enclosed> {
   );
   chmodSync(found.root, 0o755);
   if (!closed) openFor(found, Object.keys(files));
-  return enclose(found, { ...found, ...parts.host }, signal);
+  return openToolSandbox(found, { ...found, ...parts.host }, signal);
 }
 
-export async function enclose(found: Scene, host: Host, signal = new AbortController().signal): Promise<Enclosed> {
+export async function openToolSandbox(
+  found: Scene,
+  host: Host,
+  signal = new AbortController().signal,
+): Promise<Enclosed> {
   const skill = found.skill("x");
   const secrets = resolveVariables(skill, host);
   const enclosure = await openRunSandbox(host, {

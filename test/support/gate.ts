@@ -51,7 +51,7 @@ export function gitArchive(folder: string, format: "zip" | "tar.gz"): Buffer {
 export function refuses(rows: readonly Row[]): void {
   test.for(rows)("[Q-12] %s is refused (%s)", async ([, code, archive]) => {
     const bytes = archive();
-    const outcome = await throughGate(() => readArchive(bytes, "a.skill"));
+    const outcome = await unpackThroughGate(() => readArchive(bytes, "a.skill"));
     expect(outcome).toBeInstanceOf(SkillError);
     const { code: said, message, fix } = outcome as SkillError;
     expect([said, message]).toEqual([code, expect.stringMatching(/^[ -~…ßéÿ\u0301¹\ufffd]*$/)]);
@@ -65,7 +65,7 @@ export interface Passed extends ExtractResult {
 }
 
 /** Unpacks into a folder that has siblings, and returns the written files or the error. Throws if a sibling changed. */
-export async function throughGate(
+export async function unpackThroughGate(
   entries: () => Iterable<SourceEntry> | AsyncIterable<SourceEntry>,
   options: Omit<ExtractOptions, "to"> = {},
 ): Promise<Passed | SkillError> {

@@ -41,7 +41,7 @@ export interface GithubServer {
  * GitHub's REST API and its sign-in on the loopback interface. As the real one, it refuses a request without the token, the version of
  * the API or a user agent, and returns 404 for an unknown route.
  */
-export async function githubServer(routes: Routes = {}, { token = TOKEN } = {}): Promise<GithubServer> {
+export async function startGithubServer(routes: Routes = {}, { token = TOKEN } = {}): Promise<GithubServer> {
   const requests: Got[] = [];
   const server = createServer(async (request, response) => {
     const got = await read(request);

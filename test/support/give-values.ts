@@ -14,7 +14,7 @@ const FOLDERS = [
  * Binds the configured values to their skills, as `skillet config set` does if there is one copy. `places` are folders, in addition to the
  * home, that have folders of skills.
  */
-export function giveValuesIn(home: string, ...places: readonly string[]): void {
+export function grantValuesIn(home: string, ...places: readonly string[]): void {
   const [config, grants] = [join(home, ".skillet/config.toml"), join(home, ".skillet/grants.json")];
   if (!existsSync(config) || existsSync(grants)) return;
   const names = readFileSync(config, "utf8").matchAll(/^\[skills\.([\w-]+)[\].]/gm);

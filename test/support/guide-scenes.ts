@@ -4,14 +4,14 @@ import { writeFiles } from "./folder.ts";
 import { startGithub } from "./git-host.ts";
 import { createGuideScene, type GuideScene, listNeeds } from "./guide.ts";
 import { ROOT } from "./markdown-code.ts";
-import { API_KEY, MODEL, type ModelRequest, modelServer, type Reply } from "./model-server.ts";
+import { API_KEY, MODEL, type ModelRequest, type Reply, startModelServer } from "./model-server.ts";
 import { makeRepository } from "./repositories.ts";
 
 /** What a guide can need in addition to skillet. Each prepares the home or the folder that the guide starts with. */
 const NEEDS: Record<string, (scene: GuideScene) => void | Promise<void>> = {
   /** A language model: the default model of the configuration, on this machine. */
   async model({ home }) {
-    const { url } = await modelServer("openai", replyAsModel);
+    const { url } = await startModelServer("openai", replyAsModel);
     const text = `[models.default]\nprovider = "openai-compatible"\nmodel = "${MODEL}"\nbase_url = "${url}"\napi_key = "${API_KEY}"\n`;
     writeFiles(home, { ".skillet/config.toml": text });
     chmodSync(join(home, ".skillet/config.toml"), 0o600);

@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import { createServerTokenStore } from "../../src/store/server-tokens.ts";
 import { skillText } from "./folder.ts";
-import { placeWith } from "./mcp-process.ts";
-import { type TeamServer, teamServer } from "./team-server.ts";
+import { createHomeWith } from "./mcp-process.ts";
+import { startTeamServer, type TeamServer } from "./team-server.ts";
 
 /** One session of a person, over plain requests: a thousand clients would take more memory than the server. */
 export interface PlainSession {
@@ -25,8 +25,8 @@ export async function serverOfPeople(people: number): Promise<{ server: TeamServ
     ]),
   );
   const config = names.map((name) => `[server.people.${name}]\nskills = ["of-${name}", "shared"]\n`).join("\n");
-  const place = placeWith({ ...files, "home/.skillet/config.toml": config });
-  const server = await teamServer(place);
+  const place = createHomeWith({ ...files, "home/.skillet/config.toml": config });
+  const server = await startTeamServer(place);
   const store = createServerTokenStore(join(place.home, ".skillet"));
   const tokens: string[] = [];
   for (const person of names) tokens.push((await store.create({ person })).text);

@@ -60,20 +60,20 @@ export async function connectTo(
     await handle.close();
   };
   onTestFinished(close);
-  return { ...asClient(client), changes: () => changes, close };
+  return { ...connectClient(client), changes: () => changes, close };
 }
 
 /** Creates a client of a server that has no connection yet. */
-export async function clientOf(mcp: McpServer): Promise<ReturnType<typeof asClient>> {
+export async function createClientOf(mcp: McpServer): Promise<ReturnType<typeof connectClient>> {
   const [ours, theirs] = InMemoryTransport.createLinkedPair();
   await mcp.connect(theirs);
   const client = new Client({ name: "test", version: "1.0.0" }, negotiation("2025-11-25"));
   await client.connect(ours);
   onTestFinished(() => client.close());
-  return asClient(client);
+  return connectClient(client);
 }
 
-export function asClient(client: Client): Pick<McpClient, "client" | "tools" | "call"> {
+export function connectClient(client: Client): Pick<McpClient, "client" | "tools" | "call"> {
   return {
     client,
     tools: async () => (await client.listTools()).tools.map(({ name }) => name),

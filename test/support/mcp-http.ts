@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { type CreateMcpHandlerOptions, createMcpHandler } from "@modelcontextprotocol/server";
 import { onTestFinished } from "vitest";
-import { toolServer } from "./mcp-tools.ts";
+import { createToolServer } from "./mcp-tools.ts";
 
 interface HttpOptions extends CreateMcpHandlerOptions {
   /** The only accepted token. */
@@ -13,8 +13,8 @@ interface HttpOptions extends CreateMcpHandlerOptions {
 }
 
 /** A server of tools on the loopback interface, by Streamable HTTP. */
-export async function mcpOverHttp({ token, log, ...options }: HttpOptions = {}) {
-  const handler = createMcpHandler(() => toolServer("usual", log), options);
+export async function startMcpHttpServer({ token, log, ...options }: HttpOptions = {}) {
+  const handler = createMcpHandler(() => createToolServer("usual", log), options);
   const requests: string[] = [];
   let isBroken = false;
   const server = createServer(async (request, response) => {

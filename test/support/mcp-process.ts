@@ -5,8 +5,8 @@ import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { onTestFinished } from "vitest";
 import { temporaryFolder, writeFiles } from "./folder.ts";
-import { giveValuesIn } from "./give-values.ts";
-import { asClient, type ClientParts, type McpClient, negotiation } from "./mcp-client.ts";
+import { grantValuesIn } from "./give-values.ts";
+import { type ClientParts, connectClient, type McpClient, negotiation } from "./mcp-client.ts";
 import { PROGRAM, RUN, SHARED_CODE } from "./program.ts";
 
 /** For a machine that is busy with other tests. */
@@ -20,7 +20,7 @@ export interface Place {
 }
 
 /** Files below `home/` are in the user's home, all others in the workspace. */
-export function placeWith(files: Record<string, string>): Place {
+export function createHomeWith(files: Record<string, string>): Place {
   const root = temporaryFolder();
   // Code never runs as root: if root runs the tests, other users need access.
   chmodSync(root, 0o755);
@@ -30,7 +30,7 @@ export function placeWith(files: Record<string, string>): Place {
     writeFiles(root, { [path.startsWith("home/") ? path : `project/${path}`]: text });
     if (path.endsWith("config.toml")) chmodSync(join(root, path), 0o600);
   }
-  giveValuesIn(home, cwd);
+  grantValuesIn(home, cwd);
   return { root, home, cwd };
 }
 
@@ -76,7 +76,7 @@ export interface ProcessParts {
 }
 
 /** Starts `skillet serve` as a process, with its raw streams. */
-export function mcpProcess(place: Place, args: readonly string[] = [], parts: ProcessParts = {}): McpProcess {
+export function startMcpProcess(place: Place, args: readonly string[] = [], parts: ProcessParts = {}): McpProcess {
   const child = spawn(process.execPath, startOf(args, parts.beside), {
     cwd: place.cwd,
     env: { ...environment(place), ...parts.env },
@@ -145,7 +145,7 @@ export const OPENING = {
 };
 
 /** Connects the v2 client, which starts `skillet serve` itself. */
-export async function processClient(
+export async function connectProcessClient(
   place: Place,
   { era = "2025-11-25", args = [], name = "test", ...options }: ClientParts & { args?: readonly string[] } = {},
 ): Promise<Pick<McpClient, "client" | "tools" | "call"> & { pid: number }> {
@@ -160,7 +160,7 @@ export async function processClient(
   const client = new Client({ name, version: "1.0.0" }, { ...negotiation(era), ...options });
   await client.connect(transport);
   onTestFinished(() => client.close());
-  return { ...asClient(client), pid: transport.pid ?? 0 };
+  return { ...connectClient(client), pid: transport.pid ?? 0 };
 }
 
 /** Returns the processes with this command line. */

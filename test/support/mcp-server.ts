@@ -1,7 +1,7 @@
 // A server of tools that the tests start as a program: `node mcp-server.ts KIND`.
 import { appendFileSync } from "node:fs";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { type Kind, toolServer } from "./mcp-tools.ts";
+import { createToolServer, type Kind } from "./mcp-tools.ts";
 
 const [kind = "usual"] = process.argv.slice(2);
 const log = process.env["MCP_LOG"];
@@ -28,18 +28,18 @@ const ODD: Record<string, () => void> = {
   chatty() {
     process.stdout.write("Starting up...\n{not json}\n");
     process.stderr.write("w".repeat(5_000_000));
-    serveStdio(() => toolServer("usual"));
+    serveStdio(() => createToolServer("usual"));
   },
   /** Ignores the signal to end. */
   stubborn() {
     process.on("SIGTERM", () => {});
     setInterval(() => {}, 1000);
-    serveStdio(() => toolServer("usual"));
+    serveStdio(() => createToolServer("usual"));
   },
   /** Supports only the newer handshake. */
-  modern: () => void serveStdio(() => toolServer("usual"), { legacy: "reject" }),
+  modern: () => void serveStdio(() => createToolServer("usual"), { legacy: "reject" }),
 };
 
 const odd = ODD[kind];
 if (odd) odd();
-else serveStdio(() => toolServer(kind as Kind));
+else serveStdio(() => createToolServer(kind as Kind));

@@ -58,7 +58,7 @@ const TOOLS: Record<Kind, readonly Tool[]> = {
 };
 
 /** Creates a server with these tools. It writes the notifications that it receives to the file `MCP_LOG`. */
-export function toolServer(kind: Kind, log: string | undefined = process.env["MCP_LOG"]): Server {
+export function createToolServer(kind: Kind, log: string | undefined = process.env["MCP_LOG"]): Server {
   const heard = (line: string) => log && appendFileSync(log, `${line}\n`);
   const tools = [...TOOLS[kind]];
   const server = new Server(

@@ -75,7 +75,7 @@ export interface ModelServer {
  * Starts a language model that follows a script, with a provider's protocol on the loopback interface. Requests that a provider would
  * refuse get status 400 and fail the test, as does a turn that fails or is not used. A single turn answers every request.
  */
-export async function modelServer(
+export async function startModelServer(
   name: keyof typeof SERVED,
   script: readonly Turn[] | Turn,
   { model = MODEL, apiKey = API_KEY }: ServerOptions = {},

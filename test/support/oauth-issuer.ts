@@ -5,7 +5,7 @@ import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { onTestFinished } from "vitest";
 
 /** An authorization server on the loopback interface: its metadata, its keys, and tokens that it signs. */
-export async function oauthIssuer({ named }: { named?: string } = {}) {
+export async function startOauthIssuer({ named }: { named?: string } = {}) {
   const keys: { kid: string; alg: string; privateKey: webcrypto.CryptoKey; publicKey: webcrypto.CryptoKey }[] = [];
   const requests: string[] = [];
   let isAway = false;

@@ -10,7 +10,7 @@ export interface Starting {
 }
 
 /** Runs a file of the tests as `node FILE ORDERS`, which prints its result as JSON. Returns the result, and the signal that ended it. */
-export async function ownProcess<Came extends { signal: string | null }>(
+export async function runOwnProcess<Came extends { signal: string | null }>(
   file: string,
   orders: object,
   { isOrdinary = false, wrap = [] }: Starting = {},

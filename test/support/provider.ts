@@ -6,7 +6,7 @@ import type { CapabilityProvider, ProviderCall } from "../../src/host/capability
 import { temporaryFolder } from "./folder.ts";
 
 /** A provider whose program is this JavaScript: `request` is its input, `answer(result)` and `refuse(error)` print. */
-export function programProvider(source: string, more: Partial<CommandProviderOptions> = {}): CapabilityProvider {
+export function createProgramProvider(source: string, more: Partial<CommandProviderOptions> = {}): CapabilityProvider {
   const folder = temporaryFolder({ "program.cjs": `${PRELUDE}\n${source}` });
   const command = [process.execPath, join(folder, "program.cjs")];
   return createCommandProvider({ namespace: "notes", command, env: {}, folder, seconds: 10, ...more });
@@ -20,7 +20,7 @@ const refuse = (error) => print({ version: 1, id: request.id, ok: false, error }
 `;
 
 /** A provider that serves one capability, and does nothing. */
-export function idleProvider(namespace: string): CapabilityProvider {
+export function createIdleProvider(namespace: string): CapabilityProvider {
   const operations = { get: { description: "Gives nothing.", input: { type: "object" }, execute: () => ({}) } };
   return defineProvider({ namespace, capabilities: { thing: { description: "A thing.", operations } } });
 }
@@ -38,12 +38,12 @@ export function callOf(operation: string, input: unknown = {}, more: Partial<Pro
 }
 
 /** The signal of a call that is not aborted. */
-export function patience(): { signal: AbortSignal } {
+export function createCallContext(): { signal: AbortSignal } {
   return { signal: new AbortController().signal };
 }
 
 /** Returns the error of a call that must fail. */
-export async function errorOf(work: Promise<unknown>): Promise<SkillError> {
+export async function catchProviderError(work: Promise<unknown>): Promise<SkillError> {
   try {
     await work;
   } catch (error) {

@@ -99,7 +99,7 @@ const LINKS: Readonly<Record<string, string>> = {
 };
 
 /** Creates a folder with a repository in the shape of public ones. */
-export function publicRepository(): string {
+export function createPublicRepository(): string {
   const root = temporaryFolder({
     ...OTHER_FILES,
     ...SKILL_FILES,

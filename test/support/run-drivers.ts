@@ -33,7 +33,7 @@ export function scenesOver(driver: RunDriver): typeof useScene {
 }
 
 /** The journal of a run as text. */
-export async function journalText(driver: RunDriver, { home, runs }: Scene, id: string): Promise<string> {
+export async function readJournalText(driver: RunDriver, { home, runs }: Scene, id: string): Promise<string> {
   if (driver === "files") return readFileSync(join(home, "runs", `${id}.jsonl`), "utf8");
   return (await runs.read(id)).lines.map((line) => `${JSON.stringify(line)}\n`).join("");
 }

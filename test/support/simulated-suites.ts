@@ -8,7 +8,7 @@ import { evaluateTasks } from "../../src/eval/task-evaluation.ts";
 import { createBaselineArm, createSkillArm } from "../../src/eval/trials.ts";
 import { defineSkill } from "../../src/skill/define-skill.ts";
 import { createInlineSource } from "../../src/skill/skill.ts";
-import { API_KEY, MODEL, modelServer, type Turn } from "./model-server.ts";
+import { API_KEY, MODEL, startModelServer, type Turn } from "./model-server.ts";
 import { createRandom } from "./random.ts";
 
 export interface Simulation {
@@ -25,7 +25,7 @@ const CONCURRENT_SUITES = 4;
 
 /** Evaluates a skill against a model server as often as there are suites, and returns each comparison. */
 export async function simulateSuites({ suites, pairs, seed = 1, ...chances }: Simulation): Promise<ArmComparison[]> {
-  const server = await modelServer("openai", succeedAtRandom(chances, seed));
+  const server = await startModelServer("openai", succeedAtRandom(chances, seed));
   const host = completeHost({
     hasBuiltInTools: false,
     settings: {

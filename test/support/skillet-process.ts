@@ -1,6 +1,6 @@
 /**
  * The command line in a separate process: one that runs next to others, as another user, or is killed in between. A test starts it with
- * `skilletProcess()`; the code that it runs never imports it.
+ * `runSkilletProcess()`; the code that it runs never imports it.
  */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ export interface Starting {
   onOutput?: ((text: string) => void) | undefined;
 }
 
-export async function skilletProcess(
+export async function runSkilletProcess(
   args: readonly string[],
   { cwd, env, isOrdinary = false, killBeforeRename = 0, deadlineMs, killOn, endOn, onOutput }: Starting,
 ): Promise<Ran & { signal: string | null }> {

@@ -61,7 +61,7 @@ export interface SkillsOverMcp {
 }
 
 /** An MCP server over HTTP that serves skills, written by hand: it can do what no library lets a server do. */
-export async function skillsOverMcp(skills: Record<string, Record<string, string>>): Promise<SkillsOverMcp> {
+export async function startSkillsServer(skills: Record<string, Record<string, string>>): Promise<SkillsOverMcp> {
   const server = createServer(async (request, response) => {
     const message = JSON.parse(request.method === "POST" ? await text(request) : "{}");
     const { id, method = "", params = {} } = message;

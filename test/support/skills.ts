@@ -15,7 +15,7 @@ export interface Sketch {
 }
 
 /** A skill in code, with only the fields that a test needs. */
-export function sketch(name: string, { description, body, more, ...triggers }: Sketch = {}): Skill {
+export function defineTestSkill(name: string, { description, body, more, ...triggers }: Sketch = {}): Skill {
   return defineSkill({
     name,
     description: description ?? `Skill ${name}.`,
@@ -24,7 +24,9 @@ export function sketch(name: string, { description, body, more, ...triggers }: S
   });
 }
 
-export function catalogOf(skills: Record<string, Sketch> | readonly Skill[]): Promise<Catalog> {
-  const list = Array.isArray(skills) ? skills : Object.entries(skills).map(([name, parts]) => sketch(name, parts));
+export function createCatalogOf(skills: Record<string, Sketch> | readonly Skill[]): Promise<Catalog> {
+  const list = Array.isArray(skills)
+    ? skills
+    : Object.entries(skills).map(([name, parts]) => defineTestSkill(name, parts));
   return loadCatalog([createInlineSource(list)]);
 }

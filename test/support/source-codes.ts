@@ -27,7 +27,7 @@ export function sourceFiles(): SourceFile[] {
 }
 
 /** Returns all codes: values of `code: …`, first arguments of errors, and arguments of project functions for their parameter `code`. */
-export function codesGiven(files: readonly SourceFile[]): Map<string, string> {
+export function listUsedCodes(files: readonly SourceFile[]): Map<string, string> {
   const takers = new Map(files.map(({ path, program }) => [path, takersIn(program)]));
   const found = new Map<string, string>();
   for (const { path, program } of files) {

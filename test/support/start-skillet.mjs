@@ -1,4 +1,4 @@
-// Starts the command line for `skilletProcess()`. In JavaScript: Node takes as long to read TypeScript as to start.
+// Starts the command line for `runSkilletProcess()`. In JavaScript: Node takes as long to read TypeScript as to start.
 import diagnostics from "node:diagnostics_channel";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";

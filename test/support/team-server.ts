@@ -1,8 +1,8 @@
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { expect, onTestFinished, vi } from "vitest";
 import { skillet } from "./command.ts";
-import { asClient, type Called, type Era, negotiation } from "./mcp-client.ts";
-import { type McpProcess, mcpProcess, type Place } from "./mcp-process.ts";
+import { type Called, connectClient, type Era, negotiation } from "./mcp-client.ts";
+import { type McpProcess, type Place, startMcpProcess } from "./mcp-process.ts";
 
 const SOON = { timeout: 45_000, interval: 20 };
 
@@ -29,16 +29,16 @@ interface ClientParts {
   capabilities?: ConstructorParameters<typeof Client>[1] extends infer O ? O : never;
 }
 
-export type TeamClient = ReturnType<typeof asClient> & { session(): string | undefined };
+export type TeamClient = ReturnType<typeof connectClient> & { session(): string | undefined };
 
 const OWN_TOKEN = "the-token-of-this-server-alone";
 
-export async function teamServer(
+export async function startTeamServer(
   place: Place,
   args: readonly string[] = [],
   env: Record<string, string> = {},
 ): Promise<TeamServer> {
-  const process = mcpProcess(place, ["--http", "0", "--token", "env:OWN_TOKEN", ...args], {
+  const process = startMcpProcess(place, ["--http", "0", "--token", "env:OWN_TOKEN", ...args], {
     env: { OWN_TOKEN, ...env },
   });
   const url = await vi.waitFor(() => new URL(process.lines()[0] ?? ""), SOON);
@@ -73,5 +73,5 @@ export async function connectWith(url: URL, token: string, era: Era, options: ob
   });
   await client.connect(transport);
   onTestFinished(() => client.close());
-  return { ...asClient(client), session: () => transport.sessionId };
+  return { ...connectClient(client), session: () => transport.sessionId };
 }

@@ -37,7 +37,7 @@ interface Place {
 }
 
 /** Starts the program in its own terminal, which util-linux's `script` creates. Defaults to 80 columns. */
-export function terminal(args: readonly string[], place: Place): Terminal {
+export function openTerminal(args: readonly string[], place: Place): Terminal {
   const start = temporaryFolder({
     "start.mjs": `import { writeFileSync } from "node:fs";
       import { run } from ${JSON.stringify(PROGRAM)};

@@ -67,14 +67,14 @@ export interface OpenedSkill extends OpenToolsets {
 }
 
 /** Opens the toolsets of a skill, and ends them with the test. */
-export async function opened(
+export async function openToolset(
   files: Record<string, string>,
   options: { skill?: string; host?: Partial<Host>; env?: Record<string, string> } = {},
 ): Promise<OpenedSkill> {
-  return openIn(await discoverIn(files, options.env), options);
+  return openToolsetIn(await discoverIn(files, options.env), options);
 }
 
-export async function openIn(
+export async function openToolsetIn(
   scene: Scene,
   { skill: name = "x", host = {} }: { skill?: string; host?: Partial<Host> } = {},
 ): Promise<OpenedSkill> {

@@ -8,7 +8,7 @@ import type { RunEvent } from "../../src/host/events.ts";
 import type { RunStore } from "../../src/store/runs.ts";
 import { discoverIn, type Scene } from "./discover.ts";
 import { skillText } from "./folder.ts";
-import { API_KEY, MODEL, type ModelServer, modelServer, type PROTOCOLS, type Turn } from "./model-server.ts";
+import { API_KEY, MODEL, type ModelServer, type PROTOCOLS, startModelServer, type Turn } from "./model-server.ts";
 
 export type ProtocolName = keyof typeof PROTOCOLS;
 
@@ -48,7 +48,7 @@ export interface Parts {
 /** Skills in a user's home, a workspace, and a model behind a provider's protocol that follows a script. */
 export async function useScene({ skills, turns, config = "", workspace = {}, ...parts }: Parts): Promise<UseScene> {
   const protocol = parts.protocol ?? "openai";
-  const server = await modelServer(protocol, turns);
+  const server = await startModelServer(protocol, turns);
   const files = Object.entries(skills).flatMap(([name, { more = "", body = `Do ${name}.`, files: own = {} }]) => [
     [`home/.skillet/skills/${name}/SKILL.md`, skillText(name, { more, body })],
     ...Object.entries(own).map(([path, text]) => [`home/.skillet/skills/${name}/${path}`, text]),
@@ -84,7 +84,7 @@ export function modelConfig(protocol: ProtocolName, { url }: Pick<ModelServer, "
 }
 
 /** A user who gives these answers to approval requests, and then declines. */
-export function asking(...answers: Approval[]): {
+export function answerApprovals(...answers: Approval[]): {
   asked: ApprovalRequest[];
   approve: (effect: ApprovalRequest) => Promise<Approval>;
 } {

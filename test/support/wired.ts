@@ -2,7 +2,7 @@ import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type RunOptions, skillet } from "./command.ts";
 import { skillText, temporaryFolder, writeFiles } from "./folder.ts";
-import { giveValuesIn } from "./give-values.ts";
+import { grantValuesIn } from "./give-values.ts";
 
 /** The code of a test's provider: JavaScript with `request`, `method`, `params`, `answer(result)`, `refuse(error)` and `fs`. */
 export interface Wiring {
@@ -15,7 +15,7 @@ export interface Wiring {
 }
 
 /** A home whose configuration names a real program as the provider of `desk`, and a skill that declares desk.tickets. */
-export function wired({ program, table = "", config = "", files = {} }: Wiring) {
+export function configureProvider({ program, table = "", config = "", files = {} }: Wiring) {
   const home = temporaryFolder();
   const script = join(home, "desk.cjs");
   return withFiles(home, {
@@ -30,7 +30,7 @@ export function wired({ program, table = "", config = "", files = {} }: Wiring) 
 function withFiles(home: string, files: Record<string, string>) {
   writeFiles(home, files);
   chmodSync(join(home, ".skillet/config.toml"), 0o600);
-  giveValuesIn(home);
+  grantValuesIn(home);
   const run = (args: readonly string[], options: RunOptions = {}) =>
     skillet(args, { cwd: join(home, "work"), ...options, env: { HOME: home, ...options.env } });
   return { home, run, file: (path: string) => readFileSync(join(home, path), "utf8") };

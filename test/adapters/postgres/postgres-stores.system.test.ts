@@ -24,7 +24,7 @@ import { testApprovalStore, testStatisticsStore } from "../../../src/testing/con
 import { testAudit, testVault } from "../../../src/testing/memory-stores.ts";
 import { testRunStore } from "../../../src/testing/run-store-cases.ts";
 import { SERVER_TOKEN_CASES } from "../../store/server-token-cases.ts";
-import { brokerScene, memoryNotes } from "../../support/broker.ts";
+import { createBrokerScene, memoryNotes } from "../../support/broker.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
 import { startPostgresProxy } from "../../support/postgres-proxy.ts";
@@ -198,7 +198,7 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     };
     const scenes = await Promise.all(
       Array.from({ length: 4 }, async () =>
-        brokerScene({ providers: [renewing], vault: createPostgresVault(await engine.open(SEAL_KEY)) }),
+        createBrokerScene({ providers: [renewing], vault: createPostgresVault(await engine.open(SEAL_KEY)) }),
       ),
     );
     const old = { account: "ada", secret: { token: "old" }, expiresAt: new Date(Date.now() - 1000).toISOString() };
@@ -221,13 +221,13 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     const callers: Caller[] = [{ ...ada, tenant: "red" }, { ...ada, tenant: "blue" }, ada];
     await vault.set("notes", "ada", { account: "before", secret: { token: "before" } });
     for (const caller of callers) {
-      const scene = await brokerScene({ providers: [{ ...provider, auth }], vault, run: { caller } });
+      const scene = await createBrokerScene({ providers: [{ ...provider, auth }], vault, run: { caller } });
       const name = caller.tenant ?? "before";
       if (caller.tenant !== undefined) {
         const begun = await scene.send("auth.begin", { capability: "notes.notes" });
         const flow = begun.ok ? begun.result["flow"] : undefined;
         // The same id of another tenant cannot complete it.
-        const other = await brokerScene({
+        const other = await createBrokerScene({
           ...{ providers: [{ ...provider, auth }], vault },
           run: { caller: { ...caller, tenant: "green" } },
         });

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { balancerOf } from "../../support/balancer.ts";
-import { collector } from "../../support/collector.ts";
+import { startBalancer } from "../../support/balancer.ts";
+import { startCollector } from "../../support/collector.ts";
 import { skillet } from "../../support/command.ts";
 import {
   createMachine,
@@ -13,10 +13,10 @@ import {
   openScene,
 } from "../../support/engine-scene.ts";
 import { temporaryFolder } from "../../support/folder.ts";
-import { placeWith } from "../../support/mcp-process.ts";
+import { createHomeWith } from "../../support/mcp-process.ts";
 import { payingSkill } from "../../support/paying-skill.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
-import { connectWith, teamServer } from "../../support/team-server.ts";
+import { connectWith, startTeamServer } from "../../support/team-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 }, () => {
@@ -62,11 +62,11 @@ describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 
     const ledger = join(temporaryFolder(), "ledger");
     const config = '[engine]\nurl = "env:ENGINE_URL"\n';
     const open = () =>
-      teamServer(placeWith({ ...payingSkill("bank", ledger), "home/.skillet/config.toml": config }), [], {
+      startTeamServer(createHomeWith({ ...payingSkill("bank", ledger), "home/.skillet/config.toml": config }), [], {
         ENGINE_URL: url,
       });
     const [one, two] = await Promise.all([open(), open()]);
-    const proxy = await balancerOf([one.url, two.url]);
+    const proxy = await startBalancer([one.url, two.url]);
     const client = await connectWith(proxy.url, one.token, "2026-07-28", {
       capabilities: { elicitation: { form: {} } },
     });
@@ -86,8 +86,10 @@ describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 
   it("[E-33] [E-35] share tokens: one created or revoked on one machine counts on the server of another", async () => {
     const { url } = await openScene(server);
     const config = '[engine]\nurl = "env:ENGINE_URL"\n';
-    const other = await teamServer(placeWith({ "home/.skillet/config.toml": config }), [], { ENGINE_URL: url });
-    const here = placeWith({ "home/.skillet/config.toml": config });
+    const other = await startTeamServer(createHomeWith({ "home/.skillet/config.toml": config }), [], {
+      ENGINE_URL: url,
+    });
+    const here = createHomeWith({ "home/.skillet/config.toml": config });
     const command = async (...args: string[]) => {
       const ran = await skillet(["token", ...args], { cwd: here.cwd, env: { HOME: here.home, ENGINE_URL: url } });
       expect(ran.code, ran.stderr).toBe(0);
@@ -110,7 +112,7 @@ describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 
 
   it("[E-27] count a run once, and export one trace of it, however often it moves", async () => {
     const { url, world, engine } = await openScene(server);
-    const { url: endpoint, spans } = await collector();
+    const { url: endpoint, spans } = await startCollector();
     const [trace, caller] = ["4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"];
     const options = { url, world, env: { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } };
     const machine = createMachine({ ...options, needsApproval: true });

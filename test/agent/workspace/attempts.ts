@@ -20,7 +20,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { main } from "../../../src/cli/main.ts";
 import type { CommandIo } from "../../../src/cli/output.ts";
-import { ownProcess, type Starting } from "../../support/own-process.ts";
+import { runOwnProcess, type Starting } from "../../support/own-process.ts";
 import { HIDING_ATTEMPTS } from "./hiding-attempts.ts";
 
 export interface Attempt {
@@ -510,7 +510,7 @@ function isObeyed(project: string): boolean {
 /** Makes these attempts, in another process. Returns the outcomes, by title. */
 export async function makeAttempts(attempts: readonly Attempt[], starting: Starting): Promise<Record<string, Came>> {
   const orders = { titles: attempts.map(({ title }) => title) };
-  const { signal: _, ...came } = await ownProcess<{ signal: string | null }>(import.meta.filename, orders, starting);
+  const { signal: _, ...came } = await runOwnProcess<{ signal: string | null }>(import.meta.filename, orders, starting);
   return came as unknown as Record<string, Came>;
 }
 

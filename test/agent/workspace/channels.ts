@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { main } from "../../../src/cli/main.ts";
 import type { CommandIo } from "../../../src/cli/output.ts";
-import { ownProcess, type Starting } from "../../support/own-process.ts";
+import { runOwnProcess, type Starting } from "../../support/own-process.ts";
 
 export const SOCKETS = [
   "agent.sock",
@@ -114,7 +114,7 @@ async function skilletScript(home: string, cwd: string): Promise<Got> {
 
 /** Does the same in another process. */
 export function tryChannelsAs(starting: Starting): Promise<ChannelsCame & { signal: string | null }> {
-  return ownProcess(import.meta.filename, {}, starting);
+  return runOwnProcess(import.meta.filename, {}, starting);
 }
 
 if (process.argv[1] === import.meta.filename && process.argv[2] !== undefined) {

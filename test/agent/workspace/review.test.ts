@@ -10,7 +10,7 @@ import { skillet } from "../../support/command.ts";
 import { discoverIn, type Scene } from "../../support/discover.ts";
 import { skillText } from "../../support/folder.ts";
 import { PROGRAM } from "../../support/program.ts";
-import { asking, eventsOf, useScene } from "../../support/use.ts";
+import { answerApprovals, eventsOf, useScene } from "../../support/use.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const START = join(import.meta.dirname, "../../support/start-skillet.mjs");
@@ -43,7 +43,7 @@ const EDIT = "echo two > CLAUDE.md; echo new > .envrc; echo fine > fine";
 describe("changes of sensitive paths", () => {
   it("[Q-27] are applied when the host approves them, with the complete diff", async () => {
     const found = await scene(EDIT, { "CLAUDE.md": "one\n" });
-    const { asked, approve } = asking({ isApproved: true });
+    const { asked, approve } = answerApprovals({ isApproved: true });
     const result = await run(found, approve);
     expect(result).toMatchObject({ isError: false, warnings: [] });
     expect([textIn(found, "CLAUDE.md"), textIn(found, ".envrc"), textIn(found, "fine")]).toEqual([
@@ -75,7 +75,10 @@ describe("changes of sensitive paths", () => {
     const write = (path: string) => () => [{ tool: "write_file", input: { path, content: "x\n" } }];
     const turns = [write("a.txt"), write("CLAUDE.md"), write("AGENTS.md"), () => "Done."];
     const { use, found } = await useScene({ skills: { x: {} }, turns });
-    const { asked, approve } = asking({ isApproved: true, scope: "always" }, { isApproved: true, scope: "always" });
+    const { asked, approve } = answerApprovals(
+      { isApproved: true, scope: "always" },
+      { isApproved: true, scope: "always" },
+    );
     const { result, events } = await use({ skill: "x", message: "go" }, { approve });
     expect(asked.map(({ tool }) => tool)).toEqual(["write_file", "workspace", "workspace"]);
     expect(["a.txt", "CLAUDE.md", "AGENTS.md"].filter((path) => existsSync(join(found.workspace, path)))).toEqual([

@@ -6,14 +6,14 @@ import { listHeldChanges } from "../../../src/agent/workspace/held-changes.ts";
 import { resolveSandbox } from "../../../src/agent/workspace/run-sandbox.ts";
 import type { Sandbox } from "../../../src/host/sandbox-contract.ts";
 import { describeWithBubblewrap } from "../../sandbox/contract.ts";
-import { enclose, enclosed } from "../../support/enclosed.ts";
+import { createRunTools, openToolSandbox } from "../../support/enclosed.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const WRITABLE = '[sandbox]\nworkspace = "read-write"\n';
 
 describeWithBubblewrap("a command that starts in a workspace", () => {
   it("[Q-14, Q-27] is alone between the walk of the workspace and its mounts", async () => {
-    const { found } = await enclosed({ config: WRITABLE });
+    const { found } = await createRunTools({ config: WRITABLE });
     const sandbox = await resolveSandbox(found);
     const order: string[] = [];
     const watched: Sandbox = {
@@ -27,14 +27,14 @@ describeWithBubblewrap("a command that starts in a workspace", () => {
         return sandbox.run(command, { ...options, onMounted });
       },
     };
-    const { enclosure } = await enclose(found, { ...found, sandbox: watched });
+    const { enclosure } = await openToolSandbox(found, { ...found, sandbox: watched });
     const access = { access: "read" } as const;
     await Promise.all([{}, access, {}, access, {}].map((options) => enclosure.run(["/bin/true"], options)));
     expect(order).toEqual(Array(5).fill(["walked", "mounted"]).flat());
   });
 
   it("[Q-14, Q-27] starts although another one was killed while it started", async () => {
-    const { found, enclosure } = await enclosed({ config: WRITABLE });
+    const { found, enclosure } = await createRunTools({ config: WRITABLE });
     const folder = join(found.home ?? "", "held/starting");
     await enclosure.run(["/bin/true"]);
     expect(readdirSync(folder)).toEqual([]);
@@ -46,7 +46,7 @@ describeWithBubblewrap("a command that starts in a workspace", () => {
 
   it("[Q-27] changes no repository below a folder that a running command renames meanwhile", async () => {
     const files = { "sub/.git/HEAD": "ref: refs/heads/main\n", "sub/.git/config": "[core]\n" };
-    const { found, enclosure } = await enclosed({ config: WRITABLE, files });
+    const { found, enclosure } = await createRunTools({ config: WRITABLE, files });
     const at = (path: string) => join(found.workspace, path);
     const sandbox = await resolveSandbox(found);
     const first = enclosure.run(["/bin/sh", "-c", "touch runs; while [ ! -e stops ]; do sleep 0.02; done"]);
@@ -60,7 +60,7 @@ describeWithBubblewrap("a command that starts in a workspace", () => {
         return sandbox.run(command, options);
       },
     };
-    const second = await enclose(found, { ...found, sandbox: swapped });
+    const second = await openToolSandbox(found, { ...found, sandbox: swapped });
     const evil = 'echo "fsmonitor = evil" >> moved/.git/config; cat moved/.git/config; mv sub decoy; mv moved sub';
     const { stdout } = await second.enclosure.run(["/bin/sh", "-c", evil]);
     writeFileSync(at("stops"), "");

@@ -1,6 +1,6 @@
 import { createMatcher, type Matcher } from "../../../src/catalog/search/matcher.ts";
 import type { Skill } from "../../../src/skill/skill.ts";
-import { sketch } from "../../support/skills.ts";
+import { defineTestSkill } from "../../support/skills.ts";
 import { makeDistractors } from "./distractors.ts";
 import type { EvaluationRequest } from "./requests.ts";
 import { EVALUATION_SKILLS } from "./skills.ts";
@@ -10,7 +10,7 @@ export function evaluationSkills(size: number): Skill[] {
   const step = Math.max(1, Math.floor(EVALUATION_SKILLS.length / size));
   const own = EVALUATION_SKILLS.filter((_, number) => number % step === 0).slice(0, size);
   const others = makeDistractors(size - own.length);
-  return [...own, ...others].map(({ name, description, body }) => sketch(name, { description, body }));
+  return [...own, ...others].map(({ name, description, body }) => defineTestSkill(name, { description, body }));
 }
 
 export function evaluationMatcher(size: number): Matcher {

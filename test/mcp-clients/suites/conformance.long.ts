@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { balancerOf } from "../../support/balancer.ts";
+import { startBalancer } from "../../support/balancer.ts";
 import { conformanceServer } from "../conformance-server.ts";
 import { FURTHER, NOT_PASSED, PLAIN, REQUIRED, SKILLS, STATELESS_TOOLS } from "../support/scenarios.ts";
 import { BIN, home, skilletServeHttp } from "../support/served.ts";
@@ -48,7 +48,7 @@ describe.each(["2025-11-25", "2026-07-28"] satisfies Revision[])("a server of %s
     const servers = await Promise.all([0, 1].map(() => skilletServeHttp(place)));
     // Clients of 2025-11-25 have sessions, which stay on one server. Those of 2026-07-28 have none: the servers take turns.
     const isSticky = revision === "2025-11-25";
-    const { url, counts } = await balancerOf(
+    const { url, counts } = await startBalancer(
       servers.map((server) => new URL(server)),
       { isSticky },
     );

@@ -20,16 +20,16 @@ import {
   SkillInstallationError,
 } from "../../../src/store/atomic-folder.ts";
 import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
-import { applying } from "./applying.ts";
+import { runApply } from "./applying.ts";
 import { makePipe } from "./pipe.ts";
-import { everything, ordinaryFolder, thrownBy } from "./scene.ts";
+import { catchThrown, ordinaryFolder, readTreeFiles } from "./scene.ts";
 
 const FILES = { "SKILL.md": skillText("bad") };
 
 /** The skill `first` can be written, and `bad` cannot; nothing may remain of either. */
 function failing(folder: string, skillsDir = join(temporaryFolder(), "skills")): SkillInstallationError {
   const before = existsSync(skillsDir) && readdirSync(skillsDir);
-  const error = thrownBy(() => applyFolderChange({ ...both(skillsDir, { folder }), isDurable: false }));
+  const error = catchThrown(() => applyFolderChange({ ...both(skillsDir, { folder }), isDurable: false }));
   expect(existsSync(skillsDir) && readdirSync(skillsDir)).toEqual(before);
   expect(error).toBeInstanceOf(SkillInstallationError);
   expect(error).toMatchObject({ skillName: "bad", source: "ref", skillsDir });
@@ -63,7 +63,7 @@ describe("[N-19] an apply that cannot copy a folder leaves nothing", () => {
   it("[Q-12] is written to no other folder that a link above leads to meanwhile", async () => {
     const root = temporaryFolder({ "w/.claude/skills/own.txt": "", "outside/skills/other.txt": "" });
     const skillsDir = join(root, "w/.claude/skills");
-    const { error } = await applying({
+    const { error } = await runApply({
       application: {
         skillsDir,
         items: [{ name: "first", source: "inline", skillMd: skillText("first") }],
@@ -87,7 +87,7 @@ describe("[N-19] an apply that cannot copy a folder leaves nothing", () => {
       rmSync(folder, { recursive: true, force: true });
       return false;
     };
-    const error = thrownBy(() => applyFolderChange({ ...both(skillsDir, { folder, omit }), isDurable: false }));
+    const error = catchThrown(() => applyFolderChange({ ...both(skillsDir, { folder, omit }), isDurable: false }));
     expect(error.message).toMatch(/cannot be read/);
     expect(readdirSync(skillsDir)).toEqual([]);
   });
@@ -158,7 +158,7 @@ describe("[N-19] an apply that cannot copy a folder leaves nothing", () => {
       ordinaryFolder(join(place, "to"));
       chmodSync(join(place, "from", secret), 0o000);
       const application = both(join(place, "to"), { folder: join(place, "from") });
-      const { error } = await applying({ application }, { isOrdinary: true });
+      const { error } = await runApply({ application }, { isOrdinary: true });
       chmodSync(join(place, "from", secret), 0o700);
       expect(error?.message).toContain(`"${secret}" cannot be read: permission denied`);
       expect(readdirSync(join(place, "to"))).toEqual([".keep"]);
@@ -187,7 +187,7 @@ describe("[N-19] an apply that cannot copy a folder leaves nothing", () => {
     const deep = (count: number) => temporaryFolder({ ...FILES, [`${"d/".repeat(count)}a.txt`]: "a" });
     const skillsDir = temporaryFolder();
     applyFolderChange({ ...both(skillsDir, { folder: deep(32) }), isDurable: false });
-    expect(Object.keys(everything(skillsDir))).toHaveLength(3);
+    expect(Object.keys(readTreeFiles(skillsDir))).toHaveLength(3);
     expect(failing(deep(33)).message).toContain("is more than 32 folders deep");
   });
 
@@ -199,7 +199,7 @@ describe("[N-19] an apply that cannot copy a folder leaves nothing", () => {
     const other = temporaryFolder(FILES);
     symlinkSync(folder, join(other, "link"));
     expect(failing(other, join(folder, "x/skills")).message).toContain('"link" contains the folder');
-    expect(everything(folder)).toEqual({ ...FILES, "x/skills/.keep": "" });
+    expect(readTreeFiles(folder)).toEqual({ ...FILES, "x/skills/.keep": "" });
   });
 });
 
@@ -209,13 +209,13 @@ describe("[N-19] an apply without a usable target leaves nothing", () => {
     const folders = [place, join(place, "skills")];
     for (const folder of folders) chmodSync(folder, 0o555);
     for (const skillsDir of [join(place, "skills"), join(place, "other")]) {
-      const { error } = await applying({ application: both(skillsDir, { skillMd: "x" }) }, { isOrdinary: true });
+      const { error } = await runApply({ application: both(skillsDir, { skillMd: "x" }) }, { isOrdinary: true });
       const [name, source] = ["first", "inline"];
       expect(error).toMatchObject({ name: "SkillInstallationError", skillName: name, source, skillsDir });
       expect(error?.message).toBe(`Skill "first" cannot be installed into ${skillsDir}: permission denied`);
     }
     for (const folder of folders) chmodSync(folder, 0o755);
-    expect(everything(place)).toEqual({ "skills/.keep": "" });
+    expect(readTreeFiles(place)).toEqual({ "skills/.keep": "" });
     expect(readdirSync(place)).toEqual(["skills"]);
   });
 
@@ -223,7 +223,7 @@ describe("[N-19] an apply without a usable target leaves nothing", () => {
     const place = temporaryFolder();
     const folder = temporaryFolder({ ...FILES, "large.bin": new Uint8Array(300_000).fill(1) });
     const application = both(join(place, "skills"), { folder });
-    const { error, left } = await applying({ application }, { wrap: FULL.wrap(place) });
+    const { error, left } = await runApply({ application }, { wrap: FULL.wrap(place) });
     expect(error).toMatchObject({ skillName: "bad", source: "ref", cause: expect.stringContaining(FULL.why) });
     expect(left).toEqual([]);
   });
@@ -232,15 +232,15 @@ describe("[N-19] an apply without a usable target leaves nothing", () => {
     const folder = temporaryFolder({ file: "x" });
     for (const skillsDir of [join(folder, "file"), join(folder, "file/skills")]) {
       const put: FolderItem[] = [{ name: "a", source: "inline", skillMd: "x" }];
-      expect(thrownBy(() => applyFolderChange({ skillsDir, items: put, isDurable: false }))).toBeInstanceOf(
+      expect(catchThrown(() => applyFolderChange({ skillsDir, items: put, isDurable: false }))).toBeInstanceOf(
         SkillInstallationError,
       );
     }
     symlinkSync("nowhere", join(folder, "link"));
     const put: FolderItem[] = [{ name: "a", source: "inline", skillMd: "x" }];
     expect(
-      thrownBy(() => applyFolderChange({ skillsDir: join(folder, "link"), items: put, isDurable: false })),
+      catchThrown(() => applyFolderChange({ skillsDir: join(folder, "link"), items: put, isDurable: false })),
     ).toBeInstanceOf(SkillInstallationError);
-    expect(everything(folder)).toEqual({ file: "x", link: "→ nowhere" });
+    expect(readTreeFiles(folder)).toEqual({ file: "x", link: "→ nowhere" });
   });
 });

@@ -20,8 +20,8 @@ import {
 } from "../../../src/store/atomic-folder.ts";
 import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
 import { sampleRows } from "../../support/sample-steps.ts";
-import { applying } from "./applying.ts";
-import { everything, ordinaryFolder, thrownBy } from "./scene.ts";
+import { runApply } from "./applying.ts";
+import { catchThrown, ordinaryFolder, readTreeFiles } from "./scene.ts";
 
 /** Starts with three skill folders: the plan replaces one, removes one, adds two, and leaves one. */
 function scene(folder = temporaryFolder()): { skillsDir: string; application: FolderChange } {
@@ -53,7 +53,7 @@ describe("apply", () => {
     expect(applyFolderChange(application)).toEqual(
       ["written", "replaced", "second"].map((name) => join(skillsDir, name)),
     );
-    expect(everything(skillsDir)).toEqual({
+    expect(readTreeFiles(skillsDir)).toEqual({
       "kept/SKILL.md": skillText("kept"),
       "replaced/SKILL.md": skillText("replaced", { body: "new" }),
       "replaced/scripts/run.sh": "echo new",
@@ -82,42 +82,42 @@ describe("apply", () => {
       items: [{ name: "a", source: "ref", folder, skillMd: skillText("a") }],
       isDurable: false,
     });
-    expect(everything(skillsDir)).toEqual({ "a/SKILL.md": skillText("a"), "a/docs/skill.md": "stays" });
+    expect(readTreeFiles(skillsDir)).toEqual({ "a/SKILL.md": skillText("a"), "a/docs/skill.md": "stays" });
   });
 
   it("[N-19] leaves everything unchanged when the last of many skills cannot be written", () => {
     const { skillsDir, application } = scene();
-    const before = everything(skillsDir);
+    const before = readTreeFiles(skillsDir);
     const gone = { name: "gone", source: "ref", folder: join(skillsDir, "nowhere") } as const;
-    const error = thrownBy(() => applyFolderChange({ ...application, items: [...application.items, gone] }));
+    const error = catchThrown(() => applyFolderChange({ ...application, items: [...application.items, gone] }));
     expect(error).toBeInstanceOf(SkillInstallationError);
     expect(error).toMatchObject({ code: "installation-failed", skillName: "gone", skillsDir, source: "ref" });
     expect(error.cause).toBeInstanceOf(Error);
     expect(error.message).toBe(
       `Skill "gone" cannot be installed into ${skillsDir}: its folder cannot be read: it does not exist, or is a broken link`,
     );
-    expect(everything(skillsDir)).toEqual(before);
+    expect(readTreeFiles(skillsDir)).toEqual(before);
     expect(readdirSync(skillsDir).sort()).toEqual(["kept", "removed", "replaced"]);
   });
 
   it("[N-19] reverts earlier moves when a later one fails", () => {
     const { skillsDir, application } = scene();
-    const before = everything(skillsDir);
+    const before = readTreeFiles(skillsDir);
     // Another process puts a file in place of the last one, after all checks.
     const omit = (): boolean => {
       writeFileSync(join(skillsDir, "second"), "theirs");
       return false;
     };
     const put = application.items.map((item) => (item.name === "second" ? { ...item, omit } : item));
-    const error = thrownBy(() => applyFolderChange({ ...application, items: put }));
+    const error = catchThrown(() => applyFolderChange({ ...application, items: put }));
     expect(error).toBeInstanceOf(SkillInstallationError);
-    expect(everything(skillsDir)).toEqual({ ...before, second: "theirs" });
+    expect(readTreeFiles(skillsDir)).toEqual({ ...before, second: "theirs" });
   });
 
   it("[N-19] removes the skills folder again if it was created in vain", () => {
     const folder = temporaryFolder();
     const put = [{ name: "a", source: "ref", folder: join(folder, "nowhere") }] as const;
-    thrownBy(() => applyFolderChange({ skillsDir: join(folder, "x/y/skills"), items: put, isDurable: false }));
+    catchThrown(() => applyFolderChange({ skillsDir: join(folder, "x/y/skills"), items: put, isDurable: false }));
     expect(readdirSync(folder)).toEqual([]);
   });
 
@@ -132,15 +132,15 @@ describe("apply", () => {
   ] as const)("[Q-12] changes nothing when %s is in the way", ([, stand, why]) => {
     const { skillsDir, application } = scene();
     stand(join(skillsDir, "written"));
-    const before = everything(skillsDir);
-    const error = thrownBy(() => applyFolderChange(application));
+    const before = readTreeFiles(skillsDir);
+    const error = catchThrown(() => applyFolderChange(application));
     expect(error.message).toContain(why);
     expect(error).toMatchObject({
       skillName: "written",
       source: "inline",
       fix: "move it away, or give the skill another name",
     });
-    expect(everything(skillsDir)).toEqual(before);
+    expect(readTreeFiles(skillsDir)).toEqual(before);
   });
 
   it("[Q-12] follows no link in place of a skill that is replaced or removed", () => {
@@ -151,12 +151,12 @@ describe("apply", () => {
     ]) {
       const skillsDir = temporaryFolder();
       symlinkSync(elsewhere, join(skillsDir, "a"));
-      expect(thrownBy(() => applyFolderChange({ skillsDir, isDurable: false, ...change })).message).toContain(
+      expect(catchThrown(() => applyFolderChange({ skillsDir, isDurable: false, ...change })).message).toContain(
         'a link called "a"',
       );
       expect(lstatSync(join(skillsDir, "a")).isSymbolicLink()).toBe(true);
     }
-    expect(everything(elsewhere)).toEqual({ "SKILL.md": "theirs" });
+    expect(readTreeFiles(elsewhere)).toEqual({ "SKILL.md": "theirs" });
   });
 
   it.for(["..", ".", "", "../out", "a/b", "a\\b", "/etc", ".hidden", "con", "NUL.txt", "a\0b", "a\nb", "__proto__"])(
@@ -165,11 +165,11 @@ describe("apply", () => {
       const folder = temporaryFolder();
       const skillsDir = join(folder, "skills");
       const put = [{ name, source: "inline", skillMd: "x" } as const];
-      expect(thrownBy(() => applyFolderChange({ skillsDir, items: put, isDurable: false }))).toBeInstanceOf(
+      expect(catchThrown(() => applyFolderChange({ skillsDir, items: put, isDurable: false }))).toBeInstanceOf(
         SkillInstallationError,
       );
       expect(
-        thrownBy(() => applyFolderChange({ skillsDir, items: [], remove: [name], isDurable: false })).skillName,
+        catchThrown(() => applyFolderChange({ skillsDir, items: [], remove: [name], isDurable: false })).skillName,
       ).toBe(name);
       expect(readdirSync(folder)).toEqual([]);
     },
@@ -178,7 +178,7 @@ describe("apply", () => {
   it("refuses two skills with the same name", () => {
     const item = { name: "a", source: "inline", skillMd: "x" } as const;
     const skillsDir = temporaryFolder();
-    expect(thrownBy(() => applyFolderChange({ skillsDir, items: [item, item], isDurable: false })).message).toMatch(
+    expect(catchThrown(() => applyFolderChange({ skillsDir, items: [item, item], isDurable: false })).message).toMatch(
       /two skills have this name/,
     );
   });
@@ -224,17 +224,17 @@ describe("a read-only apply", () => {
     const { skillsDir, application } = scene(folder);
     ordinaryFolder(folder);
     const put = { ...application, isReadOnly: true };
-    expect((await applying({ application: put }, { isOrdinary: true })).paths).toHaveLength(3);
+    expect((await runApply({ application: put }, { isOrdinary: true })).paths).toHaveLength(3);
     const modes = ["second", "second/a.txt", "replaced/scripts", "written", "written/SKILL.md"].map(
       (path) => statSync(join(skillsDir, path)).mode & 0o222,
     );
     expect(modes).toEqual([0, 0, 0, 0, 0]);
     const again = { ...put, remove: ["kept"], replaceable: ["written", "replaced", "second"] };
-    expect((await applying({ application: again }, { isOrdinary: true })).paths).toHaveLength(3);
+    expect((await runApply({ application: again }, { isOrdinary: true })).paths).toHaveLength(3);
     const failing = { ...again, items: [...again.items, { name: "x", source: "ref", folder: "/nowhere" } as const] };
-    expect((await applying({ application: failing }, { isOrdinary: true })).error?.skillName).toBe("x");
+    expect((await runApply({ application: failing }, { isOrdinary: true })).error?.skillName).toBe("x");
     const remove = ["written", "replaced", "second"];
-    await applying({ application: { skillsDir, items: [], remove, isDurable: false } }, { isOrdinary: true });
+    await runApply({ application: { skillsDir, items: [], remove, isDurable: false } }, { isOrdinary: true });
     expect(readdirSync(skillsDir)).toEqual([]);
   });
 });
@@ -251,12 +251,12 @@ describe("an apply whose process is killed", () => {
     const outcomes = await Promise.all(
       sampleRows(KILLS, 5).map(async ({ call, count, isNew }) => {
         const { skillsDir, application } = scene();
-        const before = everything(skillsDir);
-        const { signal } = await applying({ application, killBefore: { call, count } });
+        const before = readTreeFiles(skillsDir);
+        const { signal } = await runApply({ application, killBefore: { call, count } });
         const left = readdirSync(skillsDir).filter((name) => name.startsWith(".skillet-"));
-        await applying({ mend: skillsDir });
-        const wanted = isNew ? everything(newScene()) : before;
-        return { signal, left: left.length, after: everything(skillsDir), wanted, names: readdirSync(skillsDir) };
+        await runApply({ mend: skillsDir });
+        const wanted = isNew ? readTreeFiles(newScene()) : before;
+        return { signal, left: left.length, after: readTreeFiles(skillsDir), wanted, names: readdirSync(skillsDir) };
       }),
     );
     for (const { signal, left, after, wanted, names } of outcomes) {
@@ -268,14 +268,14 @@ describe("an apply whose process is killed", () => {
 
   it("[N-19] is repaired by the next one", async () => {
     const { skillsDir, application } = scene();
-    expect((await applying({ application, killBefore: { call: "renameSync", count: 4 } })).signal).toBe("SIGKILL");
+    expect((await runApply({ application, killBefore: { call: "renameSync", count: 4 } })).signal).toBe("SIGKILL");
     applyFolderChange(application);
-    expect(everything(skillsDir)).toEqual(everything(newScene()));
+    expect(readTreeFiles(skillsDir)).toEqual(readTreeFiles(newScene()));
   });
 
   it("[N-19] recognizes its files also when the disk has another number since", async () => {
     const { skillsDir, application } = scene();
-    await applying({ application, killBefore: { call: "renameSync", count: 5 } });
+    await runApply({ application, killBefore: { call: "renameSync", count: 5 } });
     const [staging = ""] = readdirSync(skillsDir).filter((name) => name.startsWith(".skillet-"));
     const { put } = JSON.parse(readFileSync(join(skillsDir, staging, "journal"), "utf8"));
     const { dev } = statSync(skillsDir, { bigint: true });
@@ -285,7 +285,7 @@ describe("an apply whose process is killed", () => {
   it("keeps the permissions of a read-only folder that was restored", async () => {
     const { skillsDir, application } = scene();
     chmodSync(join(skillsDir, "replaced"), 0o555);
-    await applying({ application, killBefore: { call: "renameSync", count: 5 } });
+    await runApply({ application, killBefore: { call: "renameSync", count: 5 } });
     recoverFolder(skillsDir);
     expect(statSync(join(skillsDir, "replaced")).mode & 0o777).toBe(0o555);
     chmodSync(join(skillsDir, "replaced"), 0o755);
@@ -293,7 +293,7 @@ describe("an apply whose process is killed", () => {
 
   it("keeps files that were added since, and restores the former ones", async () => {
     const { skillsDir, application } = scene();
-    await applying({ application, killBefore: { call: "renameSync", count: 3 } });
+    await runApply({ application, killBefore: { call: "renameSync", count: 3 } });
     writeFiles(skillsDir, { "removed/SKILL.md": "theirs" });
     recoverFolder(skillsDir);
     const [staging = ""] = readdirSync(skillsDir).filter((name) => name.startsWith(".skillet-"));
@@ -315,7 +315,7 @@ describe("an apply whose process is killed", () => {
     symlinkSync(elsewhere, join(skillsDir, `.skillet-${one}`));
     recoverFolder(skillsDir);
     expect(readdirSync(skillsDir).sort()).toEqual([".skillet-backup", `.skillet-${one}`, `.skillet-${two}`].sort());
-    expect(everything(elsewhere)).toEqual({ "old/a/SKILL.md": "theirs" });
+    expect(readTreeFiles(elsewhere)).toEqual({ "old/a/SKILL.md": "theirs" });
   });
 
   it("[Q-12] restores nothing from behind links in a folder with a name like its own", () => {
@@ -325,7 +325,7 @@ describe("an apply whose process is killed", () => {
     symlinkSync(elsewhere, join(skillsDir, name, "old"));
     recoverFolder(skillsDir);
     expect(readdirSync(skillsDir)).toEqual([]);
-    expect(everything(elsewhere)).toEqual({ id_rsa: "theirs" });
+    expect(readTreeFiles(elsewhere)).toEqual({ id_rsa: "theirs" });
   });
 
   function newScene(): string {
@@ -347,10 +347,10 @@ describe("two concurrent applies", () => {
     const own = (by: string): FolderChange => ({ ...writer(by), items: [{ name: by, source: "inline", skillMd: by }] });
     const names = ["one", "two", "three"];
     const all = await Promise.all(
-      names.flatMap((by) => [applying({ application: writer(by) }), applying({ application: own(by) })]),
+      names.flatMap((by) => [runApply({ application: writer(by) }), runApply({ application: own(by) })]),
     );
     expect(all.map(({ error }) => error)).toEqual(Array(6).fill(undefined));
-    const files = everything(skillsDir);
+    const files = readTreeFiles(skillsDir);
     expect(names).toContain(files["a/SKILL.md"]?.replace("a by ", ""));
     expect(files["b/SKILL.md"]).toBe(files["a/SKILL.md"]?.replace("a", "b"));
     expect(files["c/SKILL.md"]).toBe(files["a/SKILL.md"]?.replace("a", "c"));
@@ -365,7 +365,7 @@ describe("two concurrent applies", () => {
       items: [{ name: "a", source: "inline", skillMd: "x" }],
       isDurable: true,
     };
-    const all = await Promise.all([applying({ application }), applying({ application })]);
+    const all = await Promise.all([runApply({ application }), runApply({ application })]);
     expect(all.filter(({ error }) => error === undefined)).toHaveLength(1);
     expect(all.find(({ error }) => error)?.error?.message).toContain('a folder called "a" already exists');
   });

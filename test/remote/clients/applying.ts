@@ -1,6 +1,6 @@
 /**
  * Applies in a separate process: one that is killed in between, is another user, or runs concurrently. `node applying.ts ORDERS` prints
- * the outcome as JSON. It is never imported by what it runs; a test starts it with `applying()`.
+ * the outcome as JSON. It is never imported by what it runs; a test starts it with `runApply()`.
  */
 
 import fs from "node:fs";
@@ -11,7 +11,7 @@ import {
   recoverFolder,
   type SkillInstallationError,
 } from "../../../src/store/atomic-folder.ts";
-import { ownProcess, type Starting } from "../../support/own-process.ts";
+import { runOwnProcess, type Starting } from "../../support/own-process.ts";
 
 interface Orders {
   application?: FolderChange;
@@ -30,8 +30,8 @@ export interface Outcome {
   signal: string | null;
 }
 
-export function applying(orders: Orders, starting?: Starting): Promise<Outcome> {
-  return ownProcess(import.meta.filename, orders, starting);
+export function runApply(orders: Orders, starting?: Starting): Promise<Outcome> {
+  return runOwnProcess(import.meta.filename, orders, starting);
 }
 
 function carryOut({ application, mend: mended, killBefore, swapAfterPath }: Orders): Omit<Outcome, "signal"> {

@@ -13,7 +13,7 @@ import { createDirectorySource } from "../../../src/skill/source/directory-sourc
 import { findInvisible } from "../../../src/util/untrusted-text.ts";
 import { discoverIn } from "../../support/discover.ts";
 import { temporaryFolder } from "../../support/folder.ts";
-import { sketch } from "../../support/skills.ts";
+import { defineTestSkill } from "../../support/skills.ts";
 
 const CLIENTS = Object.entries(NATIVE_CLIENTS);
 const client = (name: string) => NATIVE_CLIENTS[name] as NativeClient;
@@ -119,7 +119,11 @@ describe("adapting a skill to a client", () => {
         text,
         fc.constantFrom(...CLIENTS),
         async (own, description, body, value, [, taker]) => {
-          const skill = sketch(own, { description, body, more: { homepage: value, rationale: `${value}: x` } });
+          const skill = defineTestSkill(own, {
+            description,
+            body,
+            more: { homepage: value, rationale: `${value}: x` },
+          });
           fc.pre(!taker.reserved.includes(own) && !/^(?:con|prn|aux|nul|com\d|lpt\d)$/.test(own));
           const read = parseMarkdownDocument((await adaptSkill(skill, taker)).skillMd);
           expect(read.findings).toEqual([]);
@@ -137,7 +141,7 @@ describe("adapting a skill to a client", () => {
 
   it("[Q-25] parses a description with a line of --- in it as one", async () => {
     const description = "One.\n---\nname: other\n---\nTwo: 'three' \"four\" # five";
-    const skill = sketch("notes", { description });
+    const skill = defineTestSkill("notes", { description });
     for (const [one] of CLIENTS) expect(await dataOf(skill, one)).toEqual({ name: "notes", description });
   });
 
@@ -229,7 +233,7 @@ describe("adapting a skill to a client", () => {
 
   it("refuses only names that cannot be listed or written, with the fix", async () => {
     const refused = expect.objectContaining({ code: "name-format", fix: expect.stringContaining("rename it") });
-    await expect(async () => await adaptSkill(sketch("con"), client("codex"))).rejects.toThrow(refused);
+    await expect(async () => await adaptSkill(defineTestSkill("con"), client("codex"))).rejects.toThrow(refused);
     const skill = await written("name: übersicht\ndescription: d");
     for (const one of ["copilot", "vscode", "agents"])
       await expect(async () => await adaptSkill(skill, client(one)), one).rejects.toThrow(refused);
@@ -254,9 +258,9 @@ describe("adapting a skill to a client", () => {
       message: 'Skill "login" has a name that Claude Code reserves for itself',
       fix: expect.stringContaining("my-login"),
     });
-    await expect(async () => await adaptSkill(sketch("login"), client("claude"))).rejects.toThrow(refused);
-    expect((await adaptSkill(sketch("login"), client("gemini"))).notes).toEqual([]);
-    expect(await notesOf(sketch("code-review"), "claude")).toContain(
+    await expect(async () => await adaptSkill(defineTestSkill("login"), client("claude"))).rejects.toThrow(refused);
+    expect((await adaptSkill(defineTestSkill("login"), client("gemini"))).notes).toEqual([]);
+    expect(await notesOf(defineTestSkill("code-review"), "claude")).toContain(
       'Claude Code has a built-in skill or command "code-review"',
     );
   });
@@ -377,7 +381,7 @@ describe("adapting a skill to a client", () => {
     const broken = await conformed("policy: [");
     expect(broken.files).toEqual({});
     expect(broken.notes.join("\n")).toContain("its own agents/openai.yaml cannot be parsed");
-    expect((await adaptSkill(sketch("notes"), client("codex"))).files).toEqual({});
+    expect((await adaptSkill(defineTestSkill("notes"), client("codex"))).files).toEqual({});
   });
 
   it("writes a description without angle brackets if uploads refuse them, and reports that", async () => {

@@ -17,7 +17,7 @@ import { checkPath, checkText } from "../../../src/skill/source/check-skills.ts"
 import { createDirectorySource } from "../../../src/skill/source/directory-source.ts";
 import { discoverIn, type Scene } from "../../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
-import { sketch } from "../../support/skills.ts";
+import { defineTestSkill } from "../../support/skills.ts";
 import { unzip } from "../../support/unzip.ts";
 
 const NOTES = {
@@ -78,7 +78,7 @@ describe("a skill as a zip", () => {
     const path = join(temporaryFolder(), "x.zip");
     const wrong = refused("name-vendor", "would be refused when it is uploaded");
     await expect(
-      async () => await exportSkill({ skill: sketch("claude-notes"), format: "skill-zip", path }),
+      async () => await exportSkill({ skill: defineTestSkill("claude-notes"), format: "skill-zip", path }),
     ).rejects.toThrow(wrong);
     expect(existsSync(path)).toBe(false);
   });
@@ -89,7 +89,7 @@ describe("a skill as a zip", () => {
     await exportSkill(request);
     const before = readFileSync(request.path);
     await expect(async () => await exportSkill(request)).rejects.toThrow(refused("exists", "already exists"));
-    await exportSkill({ ...request, skill: sketch("notes"), isForced: true });
+    await exportSkill({ ...request, skill: defineTestSkill("notes"), isForced: true });
     expect([...unzip(readFileSync(request.path)).keys()]).toEqual(["notes/SKILL.md"]);
     expect(readFileSync(request.path)).not.toEqual(before);
     writeFiles(dirname(request.path), { "letter.txt": "dear Ada", "folder/x": "" });
@@ -203,7 +203,7 @@ describe("a skill as a plugin", () => {
   it("keeps the keys that Claude Code knows, and a reserved name", async () => {
     const path = join(temporaryFolder(), "p");
     await exportSkill({
-      skill: sketch("login", { more: { "argument-hint": "x", env: ["KEY"] } }),
+      skill: defineTestSkill("login", { more: { "argument-hint": "x", env: ["KEY"] } }),
       format: "agent-plugin",
       path,
     });
@@ -215,7 +215,7 @@ describe("a skill as a plugin", () => {
   it("replaces only what it created itself, with --force", async () => {
     const { request, root } = await plugin();
     await expect(async () => await exportSkill(request)).rejects.toThrow(refused("exists", "already exists"));
-    await force({ ...request, skill: sketch("notes") });
+    await force({ ...request, skill: defineTestSkill("notes") });
     expect(existsSync(join(request.path, "skills/notes/scripts"))).toBe(false);
     await force(request);
     expect(existsSync(join(request.path, "skills/notes/scripts"))).toBe(true);
@@ -280,7 +280,10 @@ describe("the target of an export", () => {
     ["agent-plugin", "there", "there"],
   ])("%s to %s is %s", (format, output, expected) => {
     const cwd = temporaryFolder({ "there/x": "" });
-    const path = resolveExportPath(sketch("notes"), format, { cwd, ...(output === undefined ? {} : { output }) });
+    const path = resolveExportPath(defineTestSkill("notes"), format, {
+      cwd,
+      ...(output === undefined ? {} : { output }),
+    });
     expect(path).toBe(join(cwd, expected));
     expect(basename(path)).not.toBe("");
   });

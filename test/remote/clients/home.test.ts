@@ -23,7 +23,7 @@ import { applyFolderChange } from "../../../src/store/atomic-folder.ts";
 import { skillText, temporaryFolder } from "../../support/folder.ts";
 import { ORDINARY_USER } from "../../support/ordinary-user.ts";
 import { moduleOf } from "../../support/program.ts";
-import { everything, ordinaryFolder, thrownBy } from "./scene.ts";
+import { catchThrown, ordinaryFolder, readTreeFiles } from "./scene.ts";
 
 function homeIn(parent: string, options: HermeticHomeOptions = {}): HermeticHome {
   const home = createHermeticHome({ parent, ...options });
@@ -87,7 +87,7 @@ describe("a hermetic home", () => {
     });
     const authFiles = [".claude/.credentials.json", { path: ".missing", isOptional: true }];
     const { path } = homeIn(temporaryFolder(), { from, authFiles });
-    expect(Object.keys(everything(path)).sort()).toEqual([".claude/.credentials.json", ".claude/settings.json"]);
+    expect(Object.keys(readTreeFiles(path)).sort()).toEqual([".claude/.credentials.json", ".claude/settings.json"]);
     expect(readFileSync(join(path, ".claude/.credentials.json"), "utf8")).toBe("secret");
     expect(modeOf(join(path, ".claude/.credentials.json"))).toBe(0o600);
   });
@@ -96,7 +96,7 @@ describe("a hermetic home", () => {
     vi.stubEnv("HOME", ".");
     const { path } = homeIn(temporaryFolder(), { authFiles: [{ path: "vitest.config.ts", isOptional: true }] });
     vi.unstubAllEnvs();
-    expect(Object.keys(everything(path))).toEqual([".claude/settings.json"]);
+    expect(Object.keys(readTreeFiles(path))).toEqual([".claude/settings.json"]);
   });
 
   it.for([
@@ -116,7 +116,7 @@ describe("a hermetic home", () => {
     });
     symlinkSync(join(temporaryFolder({ secret: "secret" }), "secret"), join(from, "linked"));
     const parent = temporaryFolder();
-    const error = thrownBy(() => createHermeticHome({ parent, from, authFiles: [path] }));
+    const error = catchThrown(() => createHermeticHome({ parent, from, authFiles: [path] }));
     expect(error).toMatchObject({ code: "auth-file", message: expect.stringContaining(why) });
     expect(readdirSync(parent)).toEqual([]);
   });
@@ -136,7 +136,7 @@ describe("a hermetic home", () => {
   });
 
   it("reports that it cannot be created", () => {
-    const error = thrownBy(() => createHermeticHome({ parent: join(temporaryFolder(), "nowhere") }));
+    const error = catchThrown(() => createHermeticHome({ parent: join(temporaryFolder(), "nowhere") }));
     expect(error).toMatchObject({
       code: "unwritable",
       fix: "check that the folder is writable and the disk has free space",
@@ -239,7 +239,7 @@ describe("homes of processes that ended", () => {
     const before = readdirSync(parent);
     homeIn(parent).remove();
     expect(readdirSync(parent)).toEqual(before);
-    expect(everything(elsewhere)).toEqual({ x: "theirs" });
+    expect(readTreeFiles(elsewhere)).toEqual({ x: "theirs" });
     expect(statSync(join(parent, "skillet-home-abcde4")).uid).toBe(
       process.getuid?.() === 0 ? ORDINARY_USER : process.getuid?.(),
     );

@@ -5,7 +5,7 @@ import { temporaryFolder } from "../../support/folder.ts";
 import { ORDINARY_USER } from "../../support/ordinary-user.ts";
 
 /** Reads every file below a folder with its content; for a link, its target. */
-export function everything(folder: string): Record<string, string> {
+export function readTreeFiles(folder: string): Record<string, string> {
   const files: Record<string, string> = {};
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
@@ -28,7 +28,7 @@ export function ordinaryFolder(folder: string = temporaryFolder()): string {
   return folder;
 }
 
-export function thrownBy(work: () => unknown): SkillInstallationError {
+export function catchThrown(work: () => unknown): SkillInstallationError {
   try {
     work();
   } catch (error) {

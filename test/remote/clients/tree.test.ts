@@ -5,7 +5,7 @@ import { applyFolderChange, type FolderItem } from "../../../src/store/atomic-fo
 import { removeFolderTree } from "../../../src/util/file-access.ts";
 import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
 import { makePipe } from "./pipe.ts";
-import { everything, thrownBy } from "./scene.ts";
+import { catchThrown, readTreeFiles } from "./scene.ts";
 
 /** Copies a folder as the skill `a`, and returns its path. */
 function copied(folder: string, more: Partial<FolderItem> = {}, isReadOnly = false): string {
@@ -76,7 +76,7 @@ describe("a copy of a skill's folder", () => {
     symlinkSync(join(elsewhere, "shared.txt"), join(folder, "shared.txt"));
     symlinkSync(join(elsewhere, "folder"), join(folder, "folder"));
     symlinkSync("docs", join(folder, "again"));
-    expect(everything(copied(folder))).toEqual({
+    expect(readTreeFiles(copied(folder))).toEqual({
       "SKILL.md": skillText("a"),
       "again/a.txt": "a",
       "docs/a.txt": "a",
@@ -91,7 +91,7 @@ describe("a copy of a skill's folder", () => {
     expect(readFileSync(join(copied(folder, { links: "inside" }), "b.txt"), "utf8")).toBe("a");
     for (const path of ["/etc/passwd", temporaryFolder()]) {
       symlinkSync(path, join(folder, "out"));
-      const error = thrownBy(() => copied(folder, { links: "inside" }));
+      const error = catchThrown(() => copied(folder, { links: "inside" }));
       expect(error.message).toContain('"out" is a symlink that leaves the skill\'s folder');
       rmSync(join(folder, "out"));
     }
@@ -102,7 +102,7 @@ describe("a copy of a skill's folder", () => {
     for (const links of ["inside", "follow"] as const) {
       const folder = skill({ "a.txt": "a" });
       const omit = swapping(join(folder, "a.txt"), (path) => symlinkSync(secret, path));
-      expect(thrownBy(() => copied(folder, { links, omit })).message).toMatch(
+      expect(catchThrown(() => copied(folder, { links, omit })).message).toMatch(
         /"a.txt" (?:is a symlink that leaves|cannot be read)/,
       );
     }
@@ -118,7 +118,7 @@ describe("a copy of a skill's folder", () => {
       }
       return false;
     };
-    const error = thrownBy(() => copied(folder, { links: "inside", omit }));
+    const error = catchThrown(() => copied(folder, { links: "inside", omit }));
     expect(error.message).toContain('"docs/a.txt" is a symlink that leaves the folder');
   });
 
@@ -126,7 +126,7 @@ describe("a copy of a skill's folder", () => {
     for (const links of ["inside", "follow"] as const) {
       const folder = skill({ "a.txt": "a" });
       const omit = swapping(join(folder, "a.txt"), makePipe);
-      expect(thrownBy(() => copied(folder, { links, omit })).message).toMatch(
+      expect(catchThrown(() => copied(folder, { links, omit })).message).toMatch(
         /"a.txt" (?:is not a regular file|.*not a file anymore)/,
       );
     }
@@ -149,7 +149,7 @@ describe("a copy of a skill's folder", () => {
       ".hg/a": "no",
     };
     const folder = skill({ ...files, ".git/config": "no", ".gitignore": "x" });
-    expect(Object.keys(everything(copied(folder))).sort()).toEqual([
+    expect(Object.keys(readTreeFiles(copied(folder))).sort()).toEqual([
       ".gitignore",
       ".hidden",
       "SKILL.md",
@@ -160,7 +160,7 @@ describe("a copy of a skill's folder", () => {
   it("omits the excluded files", () => {
     const folder = skill({ "docs/a.txt": "a", "docs/b.txt": "b" });
     const to = copied(folder, { omit: (path) => path === "docs/b.txt" });
-    expect(Object.keys(everything(to)).sort()).toEqual(["SKILL.md", "docs/a.txt"]);
+    expect(Object.keys(readTreeFiles(to)).sort()).toEqual(["SKILL.md", "docs/a.txt"]);
   });
 
   it("keeps empty files and folders, and names of all kinds", () => {
@@ -168,7 +168,7 @@ describe("a copy of a skill's folder", () => {
     mkdirSync(join(folder, "empty"));
     const to = copied(folder);
     expect(statSync(join(to, "empty")).isDirectory()).toBe(true);
-    expect(everything(to)).toMatchObject({ "ä b.txt": "", "-rf": "x", "new\nline": "y" });
+    expect(readTreeFiles(to)).toMatchObject({ "ä b.txt": "", "-rf": "x", "new\nline": "y" });
   });
 
   it("can replace its own original", () => {
@@ -176,7 +176,7 @@ describe("a copy of a skill's folder", () => {
     writeFiles(skillsDir, { "a/SKILL.md": "old", "a/x.txt": "x" });
     const item: FolderItem = { name: "a", source: "ref", folder: join(skillsDir, "a"), skillMd: "new" };
     applyFolderChange({ skillsDir, items: [item], replaceable: ["a"], isDurable: false });
-    expect(everything(skillsDir)).toEqual({ "a/SKILL.md": "new", "a/x.txt": "x" });
+    expect(readTreeFiles(skillsDir)).toEqual({ "a/SKILL.md": "new", "a/x.txt": "x" });
   });
 });
 

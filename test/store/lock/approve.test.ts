@@ -19,7 +19,7 @@ import { makePipe } from "../../bad-input/pipe.ts";
 import { skillet } from "../../support/command.ts";
 import { discoverIn, type Scene } from "../../support/discover.ts";
 import { skillText, writeFiles } from "../../support/folder.ts";
-import { sketch } from "../../support/skills.ts";
+import { defineTestSkill } from "../../support/skills.ts";
 import { lockAll, lockIn } from "./scene.ts";
 
 const FILES = { "SKILL.md": skillText("x"), "notes.md": "first\n", ".config": "a" };
@@ -181,8 +181,8 @@ describe("approving a changed skill", () => {
 
 describe("the scope of an approval of a skill", () => {
   it("lists its parts, in order", () => {
-    expect(listLockGrants(sketch("a"), [])).toEqual(["instructions"]);
-    expect(listLockGrants(sketch("a", { more: { packages: ["jq"], toolsets: ["./t:T"] } }), [])).toEqual([
+    expect(listLockGrants(defineTestSkill("a"), [])).toEqual(["instructions"]);
+    expect(listLockGrants(defineTestSkill("a", { more: { packages: ["jq"], toolsets: ["./t:T"] } }), [])).toEqual([
       "instructions",
       "packages",
       "toolsets",

@@ -23,7 +23,7 @@ import {
 import { readFileTree } from "../../../src/store/lock-file.ts";
 import { makePipe } from "../../bad-input/pipe.ts";
 import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
-import { entryFor, settle } from "./scene.ts";
+import { entryFor, waitForClockTick } from "./scene.ts";
 
 const FILES = {
   "SKILL.md": skillText("x"),
@@ -162,7 +162,7 @@ describe("a skill that does not match its lock", () => {
       utimesSync(join(folder, path), 1000, 1000); // Whole seconds, which can be restored.
     }
     const entry = entryFor(folder);
-    await settle(folder, entry);
+    await waitForClockTick(folder, entry);
     const stamps = createFingerprintCache(root);
     expect(readFolderLockState(folder, entry, stamps)).toEqual({ is: "unchanged", entry });
     change(folder);
@@ -198,7 +198,7 @@ describe("a skill that does not match its lock", () => {
     writeFiles(folder, FILES);
     mkdirSync(join(folder, "empty"));
     const entry = entryFor(folder);
-    await settle(folder, entry);
+    await waitForClockTick(folder, entry);
     const stamps = createFingerprintCache(root);
     expect(readFolderLockState(folder, entry, stamps).is).toBe("unchanged");
     writeFileSync(join(folder, "empty/evil.sh"), "");

@@ -5,7 +5,7 @@ import { readFolderSkill } from "../../../src/skill/source/read-skill.ts";
 import { createSkillLocks, formatLockSource, readLockFile } from "../../../src/store/lock-diff.ts";
 import { createLockedFile, digestTree, formatLock, sortLockedFiles } from "../../../src/store/lock-file.ts";
 import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
-import { sketch } from "../../support/skills.ts";
+import { defineTestSkill } from "../../support/skills.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { entryFor, lockAll } from "./scene.ts";
 
@@ -82,7 +82,7 @@ describe("the lock files of skills folders", () => {
     for (const scope of ["bundled", "integration"] as const) {
       expect(locks.getState(skillAt(folder, scope))).toEqual({ is: "unlocked" });
     }
-    expect(locks.getState(sketch("x"))).toEqual({ is: "unlocked" });
+    expect(locks.getState(defineTestSkill("x"))).toEqual({ is: "unlocked" });
     expect(locks.getState(skillAt(folder)).is).toBe("changed");
     expect(locks.getState(skillAt(folder, "user")).is).toBe("changed");
   });

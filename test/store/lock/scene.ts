@@ -27,7 +27,7 @@ export function entryFor(folder: string, more: Partial<LockedSkill> = {}): Locke
 }
 
 /** Waits until the clock has ticked since the last change of a folder: later changes have other times. */
-export async function settle(folder: string, { files }: LockedSkill): Promise<void> {
+export async function waitForClockTick(folder: string, { files }: LockedSkill): Promise<void> {
   await waitFor(() => fingerprintTree(folder, files).isSettled);
 }
 

@@ -14,14 +14,14 @@ import { describe, expect, it } from "vitest";
 import { createFingerprintCache, fingerprintTree, readFolderLockState } from "../../../src/store/lock-diff.ts";
 import { hashSha256 } from "../../../src/store/lock-file.ts";
 import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
-import { entryFor, settle } from "./scene.ts";
+import { entryFor, waitForClockTick } from "./scene.ts";
 
 async function settled() {
   const home = temporaryFolder();
   const folder = join(home, "installed/x");
   writeFiles(folder, { "SKILL.md": skillText("x"), "docs/a.md": "first" });
   const entry = entryFor(folder);
-  await settle(folder, entry);
+  await waitForClockTick(folder, entry);
   return { home, folder, entry, cache: join(home, "cache/verified") };
 }
 
@@ -78,7 +78,7 @@ describe("fingerprints of skill folders", () => {
     writeFiles(folder, { "SKILL.md": skillText("x") });
     const entry = entryFor(folder);
     const stamp = fingerprintTree(folder, entry.files);
-    await settle(folder, entry);
+    await waitForClockTick(folder, entry);
     createFingerprintCache(home).add(folder, entry.digest, stamp);
     expect(existsSync(join(home, "cache/verified"))).toBe(false);
   });
@@ -114,7 +114,7 @@ describe("fingerprints of skill folders", () => {
     const other = join(home, "installed/y");
     writeFiles(other, { "SKILL.md": skillText("y") });
     const second = entryFor(other);
-    await settle(other, second);
+    await waitForClockTick(other, second);
     const [one, two] = [createFingerprintCache(home), createFingerprintCache(home)];
     for (const stamps of [one, two]) stamps.isVerified(folder, "", fingerprintTree(folder, entry.files)); // Both have read the present state.
     readFolderLockState(folder, entry, one);
