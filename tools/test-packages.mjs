@@ -57,6 +57,12 @@ const PACKAGES = [
     purpose: "makes the clean Debian system that the README is followed on",
   },
   {
+    debian: "buildah",
+    tiers: ["long"],
+    file: "/usr/bin/buildah",
+    purpose: "builds the image of the Containerfile",
+  },
+  {
     npm: "mcp-clients",
     tiers: ["system", "long"],
     args: ["--omit=optional"],
