@@ -73,6 +73,9 @@ describe("skillet list", () => {
     expect(stdout).toContain("off  Skill 'off' is disabled in the configuration; enable it: skillet enable off");
     expect(stdout).toContain("✗ skills/broken/SKILL.md:1:1 has no frontmatter");
     expect(stdout).toContain("    start it with ---");
+    const named = await skillet(["list", "--all", "off"], { cwd: temporaryFolder(odd), env: { HOME: home } });
+    expect(named.stdout).toContain("skillet enable off");
+    expect(named.stdout).not.toMatch(/fine@|skillet enable (?!off)/);
   });
 
   it("lists the skills that contain all words in their name or description, and counts them", async () => {

@@ -136,7 +136,7 @@ async function listSkillsCommand(context: CommandContext<ListOptions>): Promise<
       io.stdout,
       await toListJson(found, { isDenied, isWanted, isAll: options.all ?? false, listed: available }),
     );
-  else if (options.all) await printUnlisted(io, found, isDenied);
+  else if (options.all) await printUnlisted(io, found, { isDenied, isWanted });
   else if (args.length > 0) printTotal(io, available.length, listAvailableSkills(found.catalog, found).length);
   else if (isOfChat) printOtherChats(io, found.catalog.skills.length - found.catalog.skills.filter(isForChat).length);
   else {
@@ -236,16 +236,17 @@ function countBrokenFiles({ diagnostics }: Catalog): number {
 async function printUnlisted(
   io: CommandIo,
   found: DiscoverResult,
-  isDenied: (skill: Skill) => Problem | undefined,
+  { isDenied, isWanted }: Required<Pick<ListJsonContext, "isDenied" | "isWanted">>,
 ): Promise<void> {
   const out = createPrinter(io.stdout, io.env);
   const { catalog, around: environment } = found;
-  printListSection(out, "Not available here", catalog.skills, (skill) => {
+  const wanted = catalog.skills.filter(isWanted);
+  printListSection(out, "Not available here", wanted, (skill) => {
     const denial = isDenied(skill);
     if (denial) return [skill.name, `${denial.message}; ${formatFix(denial)}`];
   });
   const { findSkillLocations } = await import("../command-context.ts");
-  const several = catalog.skills.filter(({ name }) => catalog.copies(name).length > 1);
+  const several = wanted.filter(({ name }) => catalog.copies(name).length > 1);
   const copies = await mapAsync(several, async (skill) => ({
     skill,
     locations: await findSkillLocations(skill, catalog),
@@ -257,7 +258,7 @@ async function printUnlisted(
         locations.map(({ source, file = source }) => formatDisplayPath(file, environment)).join(", "),
       ];
   });
-  printListSection(out, "Shadowed by a nearer copy", await findRealShadows(found), (skill) => {
+  printListSection(out, "Shadowed by a nearer copy", (await findRealShadows(found)).filter(isWanted), (skill) => {
     const [winner] = catalog.copies(skill.name);
     return winner && [formatSkillAddress(skill, found), `by ${formatSkillAddress(winner, found)}`];
   });
