@@ -467,7 +467,7 @@ describe("skillet doctor", () => {
     });
     const { stdout, code } = await skillet(["doctor"], { cwd: temporaryFolder(odd), env: { HOME: home } });
     expect(code).toBe(1);
-    expect(stdout).toMatch(/bundled +bundled +11 skills/);
+    expect(stdout).toMatch(/bundled +bundled +12 skills/);
     expect(stdout).toMatch(/installed +installed +1 skill/);
     expect(stdout).toMatch(/user +team +1 skill/);
     expect(stdout).toMatch(/workspace +skills +1 skill/);
