@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { openDatabase } from "../../../src/adapters/postgres/database.ts";
 import { createPostgresRunStore } from "../../../src/adapters/postgres/postgres-runs.ts";
+import { createPostgresAudit } from "../../../src/adapters/postgres/postgres-stores.ts";
 import type { ApprovalRequest } from "../../../src/host/approval.ts";
 import { Printed, type Run } from "../../pins/printed-json.ts";
 import { skillet } from "../../support/command.ts";
@@ -120,6 +121,16 @@ describe.skipIf(!HAS_POSTGRES)("skillet with an engine", () => {
     await expect(database.query("update skillet.versions set version = 2")).rejects.toMatchObject({
       code: "engine-failed",
     });
+    // A stolen role can add lines to the audit log, and change or remove none.
+    const audit = createPostgresAudit(database);
+    await audit.add({ run: ID, skill: "a", source: "user", method: "load", outcome: "ok" });
+    for (const change of [
+      "update skillet.audit set line = '{}'",
+      "delete from skillet.audit",
+      "truncate skillet.audit",
+    ])
+      await expect(database.query(change), change).rejects.toMatchObject({ code: "engine-failed" });
+    expect(await audit.verify()).toMatchObject({ isWhole: true });
     await database.close();
     expect((await owner("engine", "check")).stdout).toContain("! the role is a superuser");
     expect(await worker("engine", "init")).toMatchObject({ code: 1 });

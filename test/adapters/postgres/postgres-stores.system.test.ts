@@ -252,6 +252,24 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     await engine.close();
   });
 
+  it("[E-35] accepts with a seal key only tokens that an owner of the key created", async () => {
+    const engine = await openEngine();
+    const [store, keyless] = [
+      createPostgresTokenStore(await engine.open(SEAL_KEY), "database"),
+      createPostgresTokenStore(await engine.open(), "database"),
+    ];
+    const { token, text } = await store.create({ person: "ada", scopes: ["load"] });
+    const planted = await keyless.create({ person: "ada" });
+    expect(await store.find(text)).toEqual(token);
+    expect(await store.find(planted.text)).toBeUndefined();
+    expect((await store.list()).map(({ id }) => id)).toEqual([token.id]);
+    const database = await engine.open();
+    await database.query("update skillet.server_tokens set scopes = '{list,load,run,use,approve}'");
+    await store.refresh();
+    expect(store.isValid(token.id)).toBe(false);
+    await engine.close();
+  });
+
   it("[E-28] prunes old and surplus runs by an index, with their lines, and no waiting or active one", async () => {
     const engine = await openEngine();
     const database = await engine.open();
