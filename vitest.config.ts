@@ -30,7 +30,7 @@ function built(): Plugin {
 
 /** The files that take longest. They start first: as the last ones, they would run with nothing next to them. */
 const SLOW_FILES = [
-  ...["cli/eval-tasks", "agent/given-packages", "adapters/revocation", "adapters/team-revocation.process"],
+  ...["cli/eval-tasks", "agent/skill-packages", "adapters/revocation", "adapters/team-revocation.process"],
   ...["adapters/stdio", "cli/dialogue", "scan/cost", "bad-input/toolsets.process", "agent/mcp", "bad-input/mcp"],
   ...["bad-input/own-files", "agent/tools-files.process", "agent/workspace/persistence"],
   ...["adapters/postgres/lost-workers.system", "adapters/postgres/returned-runs.system"],

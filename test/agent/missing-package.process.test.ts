@@ -3,8 +3,8 @@ import { suggestMissingPackage } from "../../src/agent/workspace/package-hints.t
 import type { Sandbox } from "../../src/host/sandbox-contract.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
-import { createRunTools } from "../support/enclosed.ts";
 import { skillText } from "../support/folder.ts";
+import { createRunTools } from "../support/run-tools.ts";
 
 const NODE = "Error [ERR_MODULE_NOT_FOUND]: Cannot find package";
 

@@ -16,8 +16,8 @@ import {
 } from "../../src/sandbox/libraries/python-packages.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
-import { openToolSandbox } from "../support/enclosed.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
+import { openToolSandbox } from "../support/run-tools.ts";
 
 const SCRIPT = `# /// script
 # dependencies = ["greeting>=1"]

@@ -16,7 +16,7 @@ import { temporaryFolder } from "../support/folder.ts";
 import { API_KEY, MODEL, startModelServer } from "../support/model-server.ts";
 import { moduleOf } from "../support/program.ts";
 import { defineTestSkill } from "../support/skills.ts";
-import { catchFailure, createHostWith, createModelRequest } from "./asking.ts";
+import { catchFailure, createHostWith, createModelRequest } from "./model-requests.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 /** An address without a server: no model of the machine that the tests run on is found. */

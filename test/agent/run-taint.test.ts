@@ -7,9 +7,9 @@ import { createConversation } from "../../src/agent/session/conversation.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { skillText } from "../support/folder.ts";
+import { createHome } from "../support/home.ts";
 import { connectTo, servingOf } from "../support/mcp-client.ts";
 import { startModelServer, type Turn } from "../support/model-server.ts";
-import { createHome } from "../support/place.ts";
 import { openTerminal } from "../support/terminal.ts";
 import { answerApprovals, eventsOf, modelConfig, type Parts, useScene } from "../support/use.ts";
 

@@ -8,7 +8,7 @@ import type { Message, ModelReply, ModelTask, ToolCallResult } from "../../src/h
 import type { Tool } from "../../src/skill/tool.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
 import { createCatalogOf, type Sketch } from "../support/skills.ts";
-import { createModelRequest, user } from "./asking.ts";
+import { createModelRequest, user } from "./model-requests.ts";
 
 type Answer = (input: never) => Promise<Omit<ToolCallResult, "id" | "tool">>;
 

@@ -6,9 +6,9 @@ import { runScript, type ScriptRequest } from "../../src/agent/run/run-script.ts
 import { openSession } from "../../src/agent/session/session.ts";
 import type { ApprovalRequest, Approve } from "../../src/host/approval.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
-import { createRunTools } from "../support/enclosed.ts";
 import { skillText } from "../support/folder.ts";
 import { connectTo, servingOf } from "../support/mcp-client.ts";
+import { createRunTools } from "../support/run-tools.ts";
 
 const SKILL = "home/.skillet/skills/x";
 

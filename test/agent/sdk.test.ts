@@ -16,7 +16,7 @@ import {
   user,
   WAYS,
   WEATHER,
-} from "./asking.ts";
+} from "./model-requests.ts";
 
 const SOON = { "retry-after-ms": "10" };
 

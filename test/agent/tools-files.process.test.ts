@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createRunTools } from "../support/enclosed.ts";
+import { createRunTools } from "../support/run-tools.ts";
 import { sampleRows } from "../support/sample-steps.ts";
 
 describe("read_file", () => {

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { createWorkspaceTools } from "../../src/agent/run/sub-agent.ts";
 import { openRunSandbox } from "../../src/agent/workspace/run-sandbox.ts";
 import { isToolCallGranted } from "../../src/skill/tool-grants.ts";
-import { createRunTools } from "../support/enclosed.ts";
+import { createRunTools } from "../support/run-tools.ts";
 import { defineTestSkill } from "../support/skills.ts";
 import { waitFor, withGrowingLimit } from "../support/wait-for.ts";
 

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { skillText } from "../support/folder.ts";
-import { type Place, createHome as placeWith } from "../support/place.ts";
+import { type Place, createHome as placeWith } from "../support/home.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { makePipe } from "./pipe.ts";
 

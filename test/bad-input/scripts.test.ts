@@ -12,7 +12,7 @@ import { FIXED_VARIABLES } from "../../src/host/sandbox-contract.ts";
 import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { grantValuesIn } from "../support/give-values.ts";
+import { grantValuesIn } from "../support/grant-values.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
 import { createIdleProvider } from "../support/provider.ts";

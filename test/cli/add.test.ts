@@ -8,7 +8,7 @@ import { skillText, writeFiles } from "../support/folder.ts";
 import { makeRepository } from "../support/repositories.ts";
 import { startSite } from "../support/skill-site.ts";
 import { openTerminal } from "../support/terminal.ts";
-import { ASKING, createAddScene, createAnswers, filesBelow, repositoryOf } from "./supply-scene.ts";
+import { ASKING, createAddScene, createAnswers, filesBelow, repositoryOf } from "./add-scene.ts";
 
 const nothingBelow = (home: string) =>
   Object.keys(filesBelow(home)).filter((path) => path !== "readme" && !path.startsWith(".skillet/cache/"));

@@ -17,7 +17,7 @@ import { adoptSkills } from "../../src/remote/index.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { createAddScene, createAnswers, filesBelow } from "./supply-scene.ts";
+import { createAddScene, createAnswers, filesBelow } from "./add-scene.ts";
 
 const SCRIPT = "#!/bin/sh\necho one\n";
 const PDF = { "SKILL.md": skillText("pdf"), "scripts/go.sh": SCRIPT };

@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillText, writeFiles } from "../support/folder.ts";
+import { createHome, type Place } from "../support/home.ts";
 import { startModelServer, type Turn } from "../support/model-server.ts";
-import { createHome, type Place } from "../support/place.ts";
 import { openTerminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { configureProvider } from "../support/wired.ts";
+import { configureProvider } from "../support/configured-provider.ts";
 
 const TOKEN = "tok_4f1c99d2aa7be310";
 

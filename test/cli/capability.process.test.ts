@@ -2,8 +2,8 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createAuditLog } from "../../src/capabilities/audit-log.ts";
+import { configureProvider } from "../support/configured-provider.ts";
 import { skillText } from "../support/folder.ts";
-import { configureProvider } from "../support/wired.ts";
 
 const FINE = { program: "" };
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { grantValuesIn } from "../support/give-values.ts";
+import { grantValuesIn } from "../support/grant-values.ts";
 
 interface Parts {
   more?: string;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { zipOf } from "../support/archives.ts";
 import { skillText } from "../support/folder.ts";
-import { createHome, type Place } from "../support/place.ts";
+import { createHome, type Place } from "../support/home.ts";
 import { PROGRAM, SHARED_CODE } from "../support/program.ts";
 import { sampleRows } from "../support/sample-steps.ts";
 import { startSite } from "../support/skill-site.ts";

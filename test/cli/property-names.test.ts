@@ -4,12 +4,12 @@ import { describe, expect, it } from "vitest";
 import { loadCatalog } from "../../src/catalog/catalog.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
+import { createHome } from "../support/home.ts";
 import { createHomeWith, startMcpProcess } from "../support/mcp-process.ts";
 import { startModelServer } from "../support/model-server.ts";
-import { createHome } from "../support/place.ts";
 import { runSkilletProcess } from "../support/skillet-process.ts";
 import { modelConfig } from "../support/use.ts";
-import { createAddScene } from "./supply-scene.ts";
+import { createAddScene } from "./add-scene.ts";
 
 /** Names that every JavaScript object has, as the standard allows them for a skill. */
 const NAMES = ["prototype", "constructor", "tostring", "valueof", "hasownproperty"];

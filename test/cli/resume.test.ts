@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createRunStore } from "../../src/store/runs.ts";
 import { skillText } from "../support/folder.ts";
+import { createHome, type Place } from "../support/home.ts";
 import { startModelServer, type Turn } from "../support/model-server.ts";
-import { createHome, type Place } from "../support/place.ts";
 import { openTerminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
 

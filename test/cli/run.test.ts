@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { startCollector } from "../support/collector.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
+import { createHome, type Place } from "../support/home.ts";
 import { running } from "../support/mcp-process.ts";
 import { startModelServer, type Turn } from "../support/model-server.ts";
-import { createHome, type Place } from "../support/place.ts";
 import { modelConfig } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
 

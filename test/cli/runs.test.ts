@@ -6,7 +6,7 @@ import { NO_USAGE } from "../../src/host/model-contract.ts";
 import { formatJournalLine } from "../../src/store/journal.ts";
 import { createRunStore, type RunStore } from "../../src/store/runs.ts";
 import { createTestRun, EFFECT, TAIL } from "../store/run-scene.ts";
-import { createHome, type Place } from "../support/place.ts";
+import { createHome, type Place } from "../support/home.ts";
 
 type Journal = Awaited<ReturnType<RunStore["create"]>>;
 

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { SandboxView } from "../../src/agent/run/plan-use.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { grantValuesIn } from "../support/give-values.ts";
+import { grantValuesIn } from "../support/grant-values.ts";
 import { pythonIndex } from "../support/package-servers.ts";
 
 /** Walks everything outside the given paths, tries to write everywhere, and prints its findings. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { createAddScene, createAnswers, filesBelow, repositoryOf } from "./supply-scene.ts";
+import { createAddScene, createAnswers, filesBelow, repositoryOf } from "./add-scene.ts";
 
 const GO = "skills/x/scripts/go.sh";
 

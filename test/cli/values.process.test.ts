@@ -2,7 +2,7 @@ import { appendFileSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillText, writeFiles } from "../support/folder.ts";
-import { createHome } from "../support/place.ts";
+import { createHome } from "../support/home.ts";
 
 const OWN = "home/.skillet/skills/own";
 const WORKSPACE = "project/skills/own";

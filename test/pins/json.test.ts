@@ -4,14 +4,14 @@ import { describe, expect, it } from "vitest";
 import { listCommandPaths } from "../../src/cli/program.ts";
 import { createRunStore } from "../../src/store/runs.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
+import { configureProvider } from "../support/configured-provider.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
+import { createHome } from "../support/home.ts";
 import { startModelServer, type Turn } from "../support/model-server.ts";
-import { createHome } from "../support/place.ts";
 import { makeRepository } from "../support/repositories.ts";
 import { listedText, startSkillsServer } from "../support/skills-over-mcp.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { modelConfig } from "../support/use.ts";
-import { configureProvider } from "../support/wired.ts";
 import { Printed, pathIn, type Run, types } from "./printed-json.ts";
 
 /** Results that need other callers, other machines, conflicts, or damage. */

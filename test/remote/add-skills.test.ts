@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { SkillError } from "../../src/errors/problem.ts";
 import { type AddSkillsOptions, addSkills } from "../../src/remote/add.ts";
-import { createAddScene, filesBelow, repositoryOf } from "../cli/supply-scene.ts";
+import { createAddScene, filesBelow, repositoryOf } from "../cli/add-scene.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 
 /** A user of the command and a program, each with its own home. */

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { addSkills } from "../../src/remote/add.ts";
-import { createAddScene } from "../cli/supply-scene.ts";
+import { createAddScene } from "../cli/add-scene.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { type Answer, INDEX_PATH, siteEntry, siteIndex, startSite } from "../support/skill-site.ts";
 

@@ -6,9 +6,9 @@ import { FIXED_VARIABLES, ISOLATION_LEVELS, type IsolationLevel } from "../../sr
 import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { mapSandboxPath } from "../../src/sandbox/sandbox-folders.ts";
 import { BOMBS } from "./bomb-checks.ts";
-import { SOCKET_CHECKS } from "./door-checks.ts";
 import { ENDINGS } from "./ending-checks.ts";
 import { type Check, MIB, type Scene } from "./scene.ts";
+import { SOCKET_CHECKS } from "./socket-checks.ts";
 
 /** The checks that a sandbox of a level must pass. */
 export function checksFor(level: IsolationLevel): Check[] {

@@ -5,7 +5,7 @@ import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { onTestFinished } from "vitest";
 import { temporaryFolder, writeFiles } from "./folder.ts";
-import { grantValuesIn } from "./give-values.ts";
+import { grantValuesIn } from "./grant-values.ts";
 import { type ClientParts, connectClient, type McpClient, negotiation } from "./mcp-client.ts";
 import { PROGRAM, RUN, SHARED_CODE } from "./program.ts";
 

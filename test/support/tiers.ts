@@ -17,10 +17,30 @@ export const PROCESS_MODULES = [
 const THREAD_HELPER = /\/toolset\.ts$/;
 
 const AGENT_FILES = [
-  ...["approvals", "brought", "capability", "dynamic", "enclosure", "given-packages", "journal-port", "mcp", "mcp-use"],
-  ...["missing-package", "network", "port", "progress-line", "python", "result", "resume", "revocation", "run-taint"],
+  ...[
+    "approvals",
+    "contributed-tools",
+    "capability",
+    "dynamic",
+    "run-sandbox",
+    "skill-packages",
+    "journal-resume",
+    "mcp",
+    "mcp-use",
+  ],
+  ...[
+    "missing-package",
+    "network",
+    "step-driver",
+    "progress-line",
+    "python",
+    "result",
+    "resume",
+    "revocation",
+    "run-taint",
+  ],
   ...["script", "script-workspace", "session-script", "tools", "tools-files", "toolset", "toolset-uncalled", "use"],
-  ...["use-edges", "use-limits", "use-seams", "uv", "web-search"],
+  ...["use-edges", "use-limits", "use-combinations", "uv", "web-search"],
 ];
 /** Files and folders of `test/` whose tests run code, without the ending that depends on the tier. */
 export const RUNS_CODE: readonly string[] = [

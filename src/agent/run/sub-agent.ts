@@ -91,7 +91,7 @@ export async function runSubAgent(use: StartedUse, prepared: PreparedUse): Promi
     taint,
     findRevocation,
   });
-  const { enclosure: sandbox, warnings } = await openSubAgentSandbox(use, prepared, broker, (text) =>
+  const { sandbox, warnings } = await openSubAgentSandbox(use, prepared, broker, (text) =>
     emitRunEvent(steps, { run: id, skill: skill.name }, { type: "packages-built", text: redactor.redact(text) }),
   );
   let contributed: ContributedTools | undefined;
@@ -308,21 +308,21 @@ async function openSubAgentSandbox(
   { skill, copy, secrets, redactor }: PreparedUse,
   broker: Broker | undefined,
   onProgress: (text: string) => void,
-): Promise<{ enclosure: RunSandbox | undefined; warnings: readonly Problem[] }> {
+): Promise<{ sandbox: RunSandbox | undefined; warnings: readonly Problem[] }> {
   requireSecretOwner(skill, host); // Checked right before the values are passed on, also to tools if there are no commands.
-  if (host.hasBuiltInTools === false) return { enclosure: undefined, warnings: [] };
+  if (host.hasBuiltInTools === false) return { sandbox: undefined, warnings: [] };
   try {
     const sandbox = await openRunSandbox(host, {
       ...{ skill, copy, secrets, redactor, kind: "run", onProgress, signal, broker },
       waited: () => steps.waited(),
       review: createLazyReview({ run: id, skill, host, steps, redactor, signal }),
     });
-    return { enclosure: sandbox, warnings: [] };
+    return { sandbox, warnings: [] };
   } catch (error) {
     if (needsSandbox(skill, host) || !(error instanceof SkillError)) throw error;
     const problem = toProblem(error);
     const warning = { ...problem, message: `Commands are not available: ${problem.message}` };
-    return { enclosure: undefined, warnings: [warning] };
+    return { sandbox: undefined, warnings: [warning] };
   }
 }
 

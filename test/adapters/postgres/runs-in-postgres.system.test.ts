@@ -52,6 +52,6 @@ function createDeferredStore(open: () => Promise<RunStore>): RunStore {
 describe.skipIf(!HAS_POSTGRES)("with runs in Postgres", async () => {
   if (!HAS_POSTGRES) return it("needs Postgres");
   await import("../../agent/resume.test.ts");
-  await import("../../agent/journal-port.test.ts");
+  await import("../../agent/journal-resume.test.ts");
   await import("../../agent/approvals.test.ts");
 });

@@ -6,7 +6,7 @@ import { listHeldChanges } from "../../../src/agent/workspace/held-changes.ts";
 import { resolveSandbox } from "../../../src/agent/workspace/run-sandbox.ts";
 import type { Sandbox } from "../../../src/host/sandbox-contract.ts";
 import { describeWithBubblewrap } from "../../sandbox/contract.ts";
-import { createRunTools, openToolSandbox } from "../../support/enclosed.ts";
+import { createRunTools, openToolSandbox } from "../../support/run-tools.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const WRITABLE = '[sandbox]\nworkspace = "read-write"\n';

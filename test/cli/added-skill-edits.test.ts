@@ -8,7 +8,7 @@ import { createSkillLocks } from "../../src/store/lock-diff.ts";
 import { createTrustStore } from "../../src/store/trust.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { createAddScene, createAnswers, repositoryOf } from "./supply-scene.ts";
+import { createAddScene, createAnswers, repositoryOf } from "./add-scene.ts";
 
 const GO = "skills/x/scripts/go.sh";
 const EVIL = "#!/bin/sh\necho evil\n";

@@ -2,7 +2,7 @@ import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { type RunOptions, skillet } from "./command.ts";
 import { temporaryFolder } from "./folder.ts";
-import { grantValuesIn } from "./give-values.ts";
+import { grantValuesIn } from "./grant-values.ts";
 
 export interface Place {
   home: string;

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { skillText } from "../support/folder.ts";
 import { connectProcessClient } from "../support/mcp-process.ts";
 import { makeRepository } from "../support/repositories.ts";
-import { createAddScene, createAnswers, filesBelow } from "./supply-scene.ts";
+import { createAddScene, createAnswers, filesBelow } from "./add-scene.ts";
 
 const greeting = (word: string) =>
   skillText("greet", {

@@ -2,7 +2,7 @@ import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type RunOptions, skillet } from "./command.ts";
 import { skillText, temporaryFolder, writeFiles } from "./folder.ts";
-import { grantValuesIn } from "./give-values.ts";
+import { grantValuesIn } from "./grant-values.ts";
 
 /** The code of a test's provider: JavaScript with `request`, `method`, `params`, `answer(result)`, `refuse(error)` and `fs`. */
 export interface Wiring {

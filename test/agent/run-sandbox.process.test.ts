@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createRunTools, openToolSandbox } from "../support/enclosed.ts";
+import { createRunTools, openToolSandbox } from "../support/run-tools.ts";
 
 const isRoot = process.getuid?.() === 0;
 
