@@ -49,7 +49,8 @@ const QUESTIONS: Readonly<Record<string, readonly RegExp[]>> = {
   "how does a team use it?": [
     /--project --yes # one repository: files and a lock file to commit/,
     /skillet token create/,
-    /`skillet serve --http` serves all skills at `http:\S+\/mcp`/,
+    /skillet serve --http 127\.0\.0\.1:7400 # one server: all skills at http:\S+\/mcp/,
+    /Ada adds the proxy's `https` address/,
     /`Authorization: Bearer TOKEN`/,
   ],
   "where do I report a vulnerability?": [/Report a vulnerability privately, in the \*\*Security\*\* tab/],
