@@ -40,11 +40,9 @@ async function findFreePort(): Promise<string> {
 function createHome(): string {
   const home = temporaryFolder({
     "bin/skillet": `#!/bin/sh\nexec "${process.execPath}" "${join(ROOT, "bin/skillet.cjs")}" "$@"\n`,
-    // There is no SSH server: the other machine's home is a folder here.
-    "bin/scp": '#!/bin/sh\ncp "$FIRST_HOME/${1#first.example.com:}" "$2"\n',
   });
   mkdirSync(join(home, "work"));
-  for (const path of [home, join(home, "bin/skillet"), join(home, "bin/scp")]) chmodSync(path, 0o755);
+  for (const path of [home, join(home, "bin/skillet")]) chmodSync(path, 0o755);
   return home;
 }
 
@@ -80,7 +78,7 @@ async function createHosts() {
             .replaceAll("0.0.0.0", "127.0.0.1")
             .replace(/^(?:first|second)-…/, "…");
     const path = [join(home, "bin"), POSTGRES_PROGRAMS, process.env["PATH"]].join(delimiter);
-    hosts.push({ ...machine, home, port, rewrite, env: { PATH: path, HOME: home, FIRST_HOME: homes[0] ?? "" } });
+    hosts.push({ ...machine, home, port, rewrite, env: { PATH: path, HOME: home } });
   }
   const home = temporaryFolder();
   const env = { PATH: [POSTGRES_PROGRAMS, "/usr/bin", "/bin"].join(delimiter), HOME: home, PGHOST: server.folder };
