@@ -2,7 +2,7 @@ import uPlot from "uplot";
 
 export interface ChartSeries {
   title: string;
-  /** One value for each label; null where there is none. */
+  /** One value for each label; null for a missing one. */
   values: readonly (number | null)[];
   /** The ends of the interval of each value. */
   low?: readonly (number | null)[];

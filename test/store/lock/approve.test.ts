@@ -163,6 +163,7 @@ describe("approving a changed skill", () => {
   it("on a terminal covers what was shown: files that are added during the question are not approved", async () => {
     const scene = await added();
     writeFileSync(join(folderOf(scene), "notes.md"), "second\n");
+    mkdirSync(scene.workspace, { recursive: true });
     const options = { cwd: scene.workspace, env: { HOME: join(scene.root, "home") }, isTTY: true };
     const ask = async () => {
       writeFiles(folderOf(scene), { "node_modules/evil.js": "evil" });
