@@ -166,13 +166,7 @@ const KEEP_ALIVE_MS = 15_000;
 const MAX_BATCH_SIZE = 100;
 const BATCH_TOO_LARGE = `A batch has at most ${MAX_BATCH_SIZE} messages. Send fewer at once.`;
 /** Timeouts for requests. A response may take as long as it needs. */
-const SERVER_TIMEOUTS = {
-  headersTimeout: 15_000,
-  requestTimeout: 60_000,
-  connectionsCheckingInterval: 5000,
-  // Longer than the 60 seconds of usual balancers, which otherwise send a request on a connection that the server is closing.
-  keepAliveTimeout: 75_000,
-};
+const SERVER_TIMEOUTS = { headersTimeout: 15_000, requestTimeout: 60_000, connectionsCheckingInterval: 5000 };
 /** Time for streams and servers to close. */
 const CLOSE_TIMEOUT_MS = 500;
 
