@@ -113,7 +113,7 @@ describe("the README", () => {
       "skillet loads (\\d+); ten other tools load (\\d+) to (\\d+)": [
         ...[read("loading", /^skillet/), Math.min(...others), Math.max(...others)],
       ],
-      "takes ([\\d.]+) ms instead of ([\\d.]+)\\.": [
+      "takes ([\\d.]+) ms instead of ([\\d.]+) ms\\.": [
         ...[read("sandbox", /^skillet, as a user/), read("sandbox", /^a bare process/)],
       ],
       "first five for (\\d+) % of the test queries, in ([\\d.]+) ms": [

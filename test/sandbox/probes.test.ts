@@ -19,10 +19,18 @@ describeWithBubblewrap("the probes", () => {
   afterAll(() => rmSync(home, { recursive: true, force: true }));
   let sandbox: Sandbox;
   let probes: ProbeResult[];
-  const told: ProbeResult[] = [];
+  const reported: ProbeResult[] = [];
+  // Files of earlier tests that were killed are not of these probes.
+  let filesBefore: string[];
+  const listProbeFiles = () =>
+    [home, homedir(), tmpdir(), process.cwd(), getSandboxFolder(home)]
+      .filter((folder) => existsSync(folder))
+      .flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
+      .filter((path) => /(?:\.skillet-bait-|\/bait-|\/probe-)/.test(path) && existsSync(path));
   beforeAll(async () => {
+    filesBefore = listProbeFiles();
     sandbox = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
-    probes = await probeSandbox(sandbox, { home, onProbe: (probe) => told.push(probe) });
+    probes = await probeSandbox(sandbox, { home, onProbe: (probe) => reported.push(probe) });
   });
 
   for (const id of ["Q-01", "Q-02", "Q-13", "Q-14", "Q-15", "Q-17"]) {
@@ -40,13 +48,11 @@ describeWithBubblewrap("the probes", () => {
 
   it("are reported one by one as they finish, and all at the end", () => {
     const names = (list: readonly ProbeResult[]) => list.map(({ name }) => name).sort();
-    expect(names(told)).toEqual(names(probes));
+    expect(names(reported)).toEqual(names(probes));
   });
 
   it("leave none of their files", () => {
-    const left = [home, homedir(), tmpdir(), process.cwd(), getSandboxFolder(home)]
-      .flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
-      .filter((path) => /(?:\.skillet-bait-|\/bait-|\/probe-)/.test(path) && existsSync(path));
+    const left = listProbeFiles().filter((path) => !filesBefore.includes(path));
     expect(left.filter((path) => !isRunning(path))).toEqual([]);
   });
 
