@@ -426,8 +426,9 @@ export function listClientFacts<Part extends "keys" | "copies" | "listing" | "ho
   });
 }
 
+const { agents, ...MCP_CLIENTS } = CLIENTS;
 /** The clients with a configuration of MCP servers. */
-export const MCP_CLIENT_NAMES = (Object.keys(CLIENTS) as ClientName[]).filter((name) => name !== "agents");
+export const MCP_CLIENT_NAMES = Object.keys(MCP_CLIENTS) as (keyof typeof MCP_CLIENTS)[];
 
 /** The clients that copies of skills can be made for. */
 export const NATIVE_CLIENT_NAMES: readonly ClientName[] = [...MCP_CLIENT_NAMES, "agents"];
@@ -440,8 +441,7 @@ export function getProgramTitle(name: ClientName): string {
 
 /** Returns the command that starts a client, if there is one. */
 export function getClientProgram(name: ClientName): string | undefined {
-  const { program }: ClientFacts = CLIENTS[name];
-  return program;
+  return (CLIENTS[name] as ClientFacts).program;
 }
 
 /** Lists the names of files and folders that control the clients in a project. */

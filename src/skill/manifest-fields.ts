@@ -283,9 +283,8 @@ function hasExternalReference(value: unknown): boolean {
   return false;
 }
 
-/** The keys that clients document, one row per client. A key in this table is never reported as a misspelling. */
-export const CLIENT_KEYS: Readonly<Record<string, ClientKeys>> = {
-  ...Object.fromEntries(listClientFacts("keys")),
+/** The keys that clients without a row in `CLIENTS` document. A key of a client is never reported as a misspelling. */
+const OTHER_CLIENT_KEYS: Readonly<Record<string, ClientKeys>> = {
   openclaw: {
     skill: [
       ...["homepage", "user-invocable", "disable-model-invocation"],
@@ -335,14 +334,20 @@ type ClientKeyUse = "skill" | "other";
 
 /** Returns where clients read this key: in a skill, only in their other files, or undefined for nowhere. */
 export function findClientUse(key: string): ClientKeyUse | undefined {
-  return USE_BY_KEY.get(key);
+  useByKey ??= createKeyIndex();
+  return useByKey.get(key);
 }
 
-const CLIENT_KEY_ROWS = Object.values<ClientKeys>(CLIENT_KEYS);
-const USE_BY_KEY: ReadonlyMap<string, ClientKeyUse> = new Map([
-  ...CLIENT_KEY_ROWS.flatMap(({ other = [] }) => other.map((key) => [key, "other"] as const)),
-  ...CLIENT_KEY_ROWS.flatMap(({ skill }) => skill.map((key) => [key, "skill"] as const)),
-]);
+/** Created by the first unknown key: most skills have none. */
+let useByKey: ReadonlyMap<string, ClientKeyUse> | undefined;
+
+function createKeyIndex(): ReadonlyMap<string, ClientKeyUse> {
+  const rows = [...listClientFacts("keys").map(([, keys]) => keys), ...Object.values(OTHER_CLIENT_KEYS)];
+  return new Map([
+    ...rows.flatMap(({ other = [] }) => other.map((key) => [key, "other"] as const)),
+    ...rows.flatMap(({ skill }) => skill.map((key) => [key, "skill"] as const)),
+  ]);
+}
 
 /** A reference under `toolsets`: a file of the skill, and an export of the file. */
 export interface ToolsetRef {
