@@ -39,9 +39,17 @@ function isPrivate(folder) {
     fs.chmodSync(folder, 0o700);
     fs.rmSync(folder, { recursive: true });
   } else if (found) return found.isDirectory();
-  fs.mkdirSync(path.dirname(folder), { recursive: true });
+  makeParents(fs, folder);
   fs.mkdirSync(folder, { mode: 0o700 });
   return true;
+}
+
+// A recursive `mkdirSync` never returns where the system refuses with ENOENT, as in /proc.
+function makeParents(fs, folder) {
+  var parent = path.dirname(folder);
+  if (fs.existsSync(parent)) return;
+  makeParents(fs, parent);
+  fs.mkdirSync(parent);
 }
 
 // Started by `startAgain`: whoever killed that one meant this one.

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -7,7 +7,7 @@ import { type Diagnostic, type Finding, type Skill, stopsLoading } from "../skil
 import type { Environment } from "../skill/source/locations.ts";
 import { type Watcher, watchFolders } from "../skill/source/watch-folders.ts";
 import { formatProcessOwner, readLiveOwner } from "../store/locked-file.ts";
-import { readRegularText } from "../util/file-access.ts";
+import { createFolder, readRegularText } from "../util/file-access.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { isInside } from "../util/safe-path.ts";
 import { readUptimeMs } from "../util/system.ts";
@@ -199,7 +199,7 @@ export function announceProcess(
     if (now === known) return;
     known = now;
     try {
-      mkdirSync(getLiveFolder(home), { recursive: true, mode: 0o700 });
+      createFolder(getLiveFolder(home), 0o700);
       // Atomic, but without fsync: a client waits for this server to start.
       writeFileSync(`${file}.new`, JSON.stringify({ ...JSON.parse(formatProcessOwner()), kind, applied }), {
         mode: 0o600,

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { FindingCode } from "../errors/finding-codes.ts";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
@@ -13,7 +13,7 @@ import {
   RemoteSkill,
 } from "../skill/source/remote-skill.ts";
 import { replaceFile } from "../store/locked-file.ts";
-import { readRegularText } from "../util/file-access.ts";
+import { createFolder, readRegularText } from "../util/file-access.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { formatCount } from "../util/text.ts";
 import { type McpLaunch, resolveMcpLaunch } from "./mcp-connection.ts";
@@ -149,7 +149,7 @@ const MAX_LISTING_FILE_BYTES = 32 * 1024 * 1024;
 
 function storeListing(file: string, kept: StoredListing): void {
   try {
-    mkdirSync(join(file, ".."), { recursive: true, mode: 0o700 });
+    createFolder(join(file, ".."), 0o700);
     replaceFile(file, JSON.stringify(kept));
     UNWRITTEN_LISTINGS.delete(file);
   } catch {

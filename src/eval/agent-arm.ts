@@ -7,6 +7,7 @@ import type { Skill } from "../skill/skill.ts";
 import { CLIENT_IDS, getSkillClient } from "../skill/source/locations.ts";
 import { copySkill, withRunCopy } from "../skill/source/skill-copy.ts";
 import type { Usage } from "../skill/tool.ts";
+import { createFolder } from "../util/file-access.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
 import type { TrialOutcome } from "./graders.ts";
@@ -55,10 +56,10 @@ export async function createAgentArm(name: string, { command, skill, env }: Agen
       const home = join(dirname(workspace), "home");
       mkdirSync(home, { mode: 0o700 });
       const folder = join(home, getAgentFolder(program));
-      mkdirSync(folder, { recursive: true });
+      createFolder(folder);
       for (const [file, { bytes, executable }] of skill && copy ? copy.files : []) {
         const target = join(folder, skill?.name ?? "", file);
-        mkdirSync(dirname(target), { recursive: true });
+        createFolder(dirname(target));
         writeFileSync(target, bytes);
         if (executable) chmodSync(target, 0o755);
       }

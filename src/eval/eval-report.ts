@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { replaceFile } from "../store/locked-file.ts";
-import { readRegularText } from "../util/file-access.ts";
+import { createFolder, readRegularText } from "../util/file-access.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { computeRate, type PairedComparison, type Rate } from "./pair-statistics.ts";
 import { RECALL_RANKS, type TriggerEvaluation, type TriggerScore } from "./trigger-evaluation.ts";
@@ -136,7 +136,7 @@ export function warnFewQueries(count: number): string[] {
 /** Stores a report under `~/.skillet/evals`, and returns its file. */
 export function saveEvalReport(skilletHome: string, report: EvalReport): string {
   const folder = join(skilletHome, "evals");
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  createFolder(folder, 0o700);
   const file = join(folder, `${report.id}.json`);
   replaceFile(file, `${JSON.stringify(report, null, 2)}\n`);
   return file;

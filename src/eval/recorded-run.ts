@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { resolveModel } from "../agent/models/resolve-model.ts";
 import { createHostRedactor } from "../agent/run/redaction.ts";
@@ -12,6 +12,7 @@ import type { RunEvent } from "../host/events.ts";
 import type { Message, Model, ModelReply, ModelRequest } from "../host/model-contract.ts";
 import type { Isolation, Sandbox } from "../host/sandbox-contract.ts";
 import { replaceFile } from "../store/locked-file.ts";
+import { createFolder } from "../util/file-access.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { createEvalFileError, readDataFile } from "./eval-cases.ts";
 
@@ -205,7 +206,7 @@ export function mapTexts<T>(value: T, map: (text: string) => string): T {
 
 /** Writes a recording to a file, readable by everyone who may read the skill. */
 export function saveRecording(file: string, recording: RecordedRun): void {
-  mkdirSync(dirname(file), { recursive: true });
+  createFolder(dirname(file));
   replaceFile(file, `${JSON.stringify(recording, null, 2)}\n`, 0o644);
 }
 

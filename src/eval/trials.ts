@@ -27,7 +27,7 @@ import { defineSkill } from "../skill/define-skill.ts";
 import { createInlineSource, type Skill } from "../skill/skill.ts";
 import { computeSkillDigest } from "../skill/source/skill-copy.ts";
 import { claimOwnership, replaceFile } from "../store/locked-file.ts";
-import { readRegularText } from "../util/file-access.ts";
+import { createFolder, readRegularText } from "../util/file-access.ts";
 import { isJsonObject, omitUndefined } from "../util/objects.ts";
 import { isInside } from "../util/safe-path.ts";
 import { truncateLine } from "../util/text.ts";
@@ -223,11 +223,11 @@ export function createTrialWorkspace(
   // Links are copied as they are: the sandbox does not follow them out of the workspace.
   if (folder !== undefined) cpSync(folder, workspace, { recursive: true, verbatimSymlinks: true });
   for (const [path, from] of Object.entries(copies)) {
-    mkdirSync(dirname(resolveInside(workspace, path)), { recursive: true });
+    createFolder(dirname(resolveInside(workspace, path)));
     cpSync(from, resolveInside(workspace, path), { recursive: true, verbatimSymlinks: true });
   }
   for (const [path, content] of Object.entries(files)) {
-    mkdirSync(dirname(resolveInside(workspace, path)), { recursive: true });
+    createFolder(dirname(resolveInside(workspace, path)));
     writeFileSync(resolveInside(workspace, path), content);
   }
   chmodSync(root, 0o711);
@@ -315,7 +315,7 @@ const JOURNAL_ENDING = ".trials.jsonl";
 /** Starts the record of an evaluation in `~/.skillet/evals`. */
 export function createTrialJournal(skilletHome: string, id: string, digest: string): TrialJournal {
   const folder = join(skilletHome, "evals");
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  createFolder(folder, 0o700);
   return openTrialJournal(folder, id, { lines: [], size: 0 }, { type: "suite", version: 1, digest });
 }
 
@@ -404,7 +404,7 @@ export function readCachedTrial(
 
 export function saveCachedTrial(file: string, trial: FinishedTrial): void {
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    createFolder(dirname(file), 0o700);
     replaceFile(file, JSON.stringify(trial));
   } catch {
     // The trial is made again next time.

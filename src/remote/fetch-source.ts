@@ -16,6 +16,7 @@ import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts"
 import { findNameProblem, isWindowsDeviceName } from "../skill/skill.ts";
 import type { Environment } from "../skill/source/locations.ts";
 import type { LockedSkill } from "../store/lock-file.ts";
+import { createFolder } from "../util/file-access.ts";
 import { isJsonObject, omitUndefined } from "../util/objects.ts";
 import { isInside, readFileInside } from "../util/safe-path.ts";
 import { compareText, findNearest, formatCount, formatNumber } from "../util/text.ts";
@@ -50,7 +51,7 @@ export async function fetchListing(
   options: Omit<FetchSourceOptions, "to">,
 ): Promise<FetchedListing> {
   const to = join(work, crypto.randomUUID(), getAddressStem(address)); // A skill that states no name gets that of its folder.
-  mkdirSync(to, { recursive: true, mode: 0o700 });
+  createFolder(to, 0o700);
   const fetched = await fetchSource(address, { ...options, to });
   return { fetched, listing: await listCandidates(fetched) };
 }

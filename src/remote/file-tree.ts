@@ -1,14 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  writeFileSync,
-} from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
 import { countNewlines, findFrontmatter } from "../skill/frontmatter.ts";
@@ -16,6 +7,7 @@ import { SIGNATURE_FILE } from "../skill/skill.ts";
 import type { CopiedFile } from "../skill/source/skill-copy.ts";
 import { createLockedFile, type LockedFiles, sortLockedFiles } from "../store/lock-file.ts";
 import { diffLines, type LineConflict, type MergeLinesOptions, mergeLines, pickChangedValue } from "../util/diff.ts";
+import { createFolder } from "../util/file-access.ts";
 import { compareText, formatNumber, truncateLine } from "../util/text.ts";
 
 /** All files of a tree, by path. */
@@ -64,7 +56,7 @@ function wrapTreeError<T>(path: string, work: (path: string) => T): T {
 /** Writes the files of a tree. Contract: the folder is missing, or contains none of them. */
 export function writeTree(folder: string, files: FileTree): void {
   for (const [path, { bytes, executable }] of files) {
-    mkdirSync(dirname(join(folder, path)), { recursive: true, mode: 0o755 });
+    createFolder(dirname(join(folder, path)), 0o755);
     writeFileSync(join(folder, path), bytes, { flag: "wx", mode: executable ? 0o755 : 0o644 });
   }
 }

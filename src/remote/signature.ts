@@ -4,7 +4,6 @@ import {
   constants,
   fstatSync,
   lstatSync,
-  mkdirSync,
   openSync,
   readFileSync,
   realpathSync,
@@ -16,6 +15,7 @@ import { SIGNATURE_FILE } from "../skill/skill.ts";
 import { digestTree, type LockedFiles, readFileTree } from "../store/lock-file.ts";
 import { replaceFile } from "../store/locked-file.ts";
 import { createKeyObject, decodeBase64, exportKeyBytes, fingerprintKey, type SignerStore } from "../store/signers.ts";
+import { createFolder } from "../util/file-access.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { readFileInside } from "../util/safe-path.ts";
 import type { SkillWrite } from "./skills-dir.ts";
@@ -229,7 +229,7 @@ export async function createSigningKey(
   const locked = entered === undefined ? {} : { cipher: "aes-256-cbc", passphrase: entered };
   const pem = privateKey.export({ format: "pem", type: "pkcs8", ...locked });
   try {
-    mkdirSync(dirname(file), { recursive: true });
+    createFolder(dirname(file));
     writeFileSync(file, pem, { flag: "wx", mode: 0o600 });
   } catch (error) {
     if (getErrnoCode(error) === "EEXIST") throw createKeyExistsError(file);

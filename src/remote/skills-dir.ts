@@ -28,7 +28,7 @@ import {
 } from "../store/lock-file.ts";
 import { formatProcessOwner, readLiveOwner, replaceFile, withFileLock } from "../store/locked-file.ts";
 import { createOwnFolders } from "../store/own-folders.ts";
-import { removeFolderTree, statIfExists } from "../util/file-access.ts";
+import { createFolder, removeFolderTree, statIfExists } from "../util/file-access.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
 import { compareText, formatNumber } from "../util/text.ts";
 import { resolveClientTarget } from "./clients/native-clients.ts";
@@ -312,7 +312,7 @@ export async function withStagingFolder<T>(skilletHome: string, work: (folder: s
   const all = join(skilletHome, "staging");
   const own = join(all, crypto.randomUUID());
   try {
-    mkdirSync(all, { recursive: true, mode: 0o700 });
+    createFolder(all, 0o700);
     removeAbandonedStaging(all);
     mkdirSync(own, 0o700);
     writeFileSync(join(own, OWNER_FILE), formatProcessOwner(), { flag: "wx", mode: 0o600 });

@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import type { SandboxLimits } from "../host/sandbox-contract.ts";
+import { createFolder } from "../util/file-access.ts";
 
 /** A cgroup for one run: it limits all processes of the run together, and lists them when they must end. */
 export interface Cgroup {
@@ -124,7 +125,7 @@ function delegateGroup(folder: string): string | undefined {
     for (const pid of pids) writeFileSync(join(to, "cgroup.procs"), pid);
   };
   try {
-    mkdirSync(leaf, { recursive: true });
+    createFolder(leaf);
     move(leaf);
     writeFileSync(join(folder, "cgroup.subtree_control"), "+memory +pids");
     return folder;

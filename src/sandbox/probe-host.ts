@@ -3,7 +3,6 @@ import { randomUUID } from "node:crypto";
 import {
   chmodSync,
   constants,
-  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -17,6 +16,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { SandboxSettings } from "../config/limits.ts";
+import { createFolder } from "../util/file-access.ts";
 import { findSystemProgram, getUserHome, packageRoot } from "../util/system.ts";
 import { findUvPrograms } from "./create-sandbox.ts";
 import { PROBE_PROGRAM } from "./probe-program.ts";
@@ -55,7 +55,7 @@ export async function createProbeBait(home: string): Promise<ProbeBait> {
   const program = join(folder, "program");
   const workspace = join(folder, "workspace");
   for (const path of [folder, program, workspace]) {
-    mkdirSync(path, { recursive: true });
+    createFolder(path);
     chmodSync(path, path === workspace ? 0o777 : 0o755);
   }
   writeFileSync(join(program, "probe.cjs"), PROBE_PROGRAM);

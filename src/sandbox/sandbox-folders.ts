@@ -3,7 +3,6 @@ import {
   chmodSync,
   existsSync,
   lstatSync,
-  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -18,7 +17,7 @@ import type { Mount, Sandbox } from "../host/sandbox-contract.ts";
 import type { Environment } from "../skill/source/locations.ts";
 import type { SkillCopy } from "../skill/source/skill-copy.ts";
 import { withFileLock } from "../store/locked-file.ts";
-import { readRegularFile } from "../util/file-access.ts";
+import { createFolder, readRegularFile } from "../util/file-access.ts";
 import { isInside } from "../util/safe-path.ts";
 
 /**
@@ -136,7 +135,7 @@ function isUnmodified(folder: string, { files }: SkillCopy): boolean {
 export function makeReadableFolder(path: string): void {
   if (existsSync(path)) return;
   makeReadableFolder(dirname(path));
-  mkdirSync(path, { recursive: true });
+  createFolder(path);
   chmodSync(path, 0o755);
 }
 

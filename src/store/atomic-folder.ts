@@ -14,6 +14,7 @@ import { dirname, join, resolve } from "node:path";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
 import { findNameProblem, isWindowsDeviceName } from "../skill/skill.ts";
 import {
+  createFolder,
   type FolderHandle,
   HAS_DESCRIPTOR_PATHS,
   openFolderHandle,
@@ -108,7 +109,7 @@ export function applyFolderChange(application: FolderChange): string[] {
   const first = subjects[0] ?? (record && { name: record.name, source: "ref" as const });
   if (!first) return [];
   withInstallationError(first, application, () => {
-    const made = mkdirSync(skillsDir, { recursive: true });
+    const made = createFolder(skillsDir);
     try {
       withLockedFolder(skillsDir, (dir, real) => {
         if (application.isReal && real !== skillsDir) throw createLedAwayError(real);

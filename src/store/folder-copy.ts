@@ -23,7 +23,7 @@ import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts"
 import { isPrivateFile, SIGNATURE_FILE, type Skill } from "../skill/skill.ts";
 import { createReplacedFolderError } from "../skill/source/file-skill.ts";
 import { isFolderReplaced, SKIPPED_FOLDERS } from "../skill/source/skill-files.ts";
-import { HAS_DESCRIPTOR_PATHS } from "../util/file-access.ts";
+import { createFolder, HAS_DESCRIPTOR_PATHS } from "../util/file-access.ts";
 import { type ExpectedFolder, isInside, openFileInside } from "../util/safe-path.ts";
 import { compareText, formatNumber } from "../util/text.ts";
 
@@ -119,7 +119,7 @@ export function writeExtraFiles(
 ): string[] {
   return Object.entries(files).flatMap(([path, text]) => {
     const file = join(folder, path);
-    const made = mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
+    const made = createFolder(dirname(file), 0o755);
     writeFileSync(file, text, { flag: "wx", mode: isReadOnly ? 0o444 : 0o644 });
     return made === undefined ? [file] : [file, dirname(file), made];
   });

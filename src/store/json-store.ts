@@ -3,7 +3,6 @@ import {
   constants,
   existsSync,
   fstatSync,
-  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -17,7 +16,7 @@ import type { SearchStore } from "../catalog/catalog.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
 import { renameFormerFields } from "../errors/renamed-names.ts";
-import { readRegularText } from "../util/file-access.ts";
+import { createFolder, readRegularText } from "../util/file-access.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { readUptimeMs } from "../util/system.ts";
 import { shortHash } from "../util/text.ts";
@@ -190,7 +189,7 @@ export function writeCacheFile(folder: string, file: string, bytes: Uint8Array, 
   if (bytes.length > bounds.mostBytes) return;
   const draft = `${file}.${process.pid}`;
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    createFolder(folder, 0o700);
     rmSync(draft, { force: true }); // A draft of an earlier process with the same pid, which ended while it wrote.
     writeFileSync(draft, bytes, { flag: "wx", mode: 0o600 });
     renameSync(draft, file);

@@ -1,10 +1,10 @@
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { SkillError } from "../errors/problem.ts";
 import type { Skill, SkillFile } from "../skill/skill.ts";
 import { selectScripts } from "../skill/skill-code.ts";
 import { type CopiedFile, listCopiedFiles, type SkillCopy } from "../skill/source/skill-copy.ts";
-import { readRegularFile } from "../util/file-access.ts";
+import { createFolder, readRegularFile } from "../util/file-access.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { compareText, shortHash } from "../util/text.ts";
 import { diffLockedCopy, diffLockedFiles, diffLockedFolder, locateLockedFolder, readLockFile } from "./lock-diff.ts";
@@ -167,7 +167,7 @@ export function createBlobCache(skilletHome: string): BlobCache {
       const file = fileOf(digest);
       const draft = `${file}.${crypto.randomUUID()}`;
       try {
-        mkdirSync(all, { recursive: true, mode: 0o700 });
+        createFolder(all, 0o700);
         const need = needOf(digest, folder);
         if (!existsSync(need)) writeFileSync(need, "", { mode: 0o600 });
         if (statSync(file, { throwIfNoEntry: false })?.size === sumFileSizes(files)) return;

@@ -1,9 +1,9 @@
-import { appendFileSync, lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, lstatSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, sep } from "node:path";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { CopiedFile, SkillCopy } from "../skill/source/skill-copy.ts";
-import { readRegularText } from "../util/file-access.ts";
+import { createFolder, readRegularText } from "../util/file-access.ts";
 import { getParentFolder } from "../util/safe-path.ts";
 import { readUptimeMs } from "../util/system.ts";
 import { compareText, shortHash } from "../util/text.ts";
@@ -358,7 +358,7 @@ export function createFingerprintCache(skilletHome: string): FingerprintCache {
       if (read().get(key) === value) return;
       read().set(key, value);
       try {
-        mkdirSync(dirname(file), { recursive: true });
+        createFolder(dirname(file));
         appendFileSync(file, `${key} ${value}\n`, { mode: 0o600 });
       } catch {} // It is compared again the next time.
     },

@@ -20,7 +20,7 @@ import {
 import { hostname } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
-import { readRegularText } from "../util/file-access.ts";
+import { createFolder, readRegularText } from "../util/file-access.ts";
 
 /**
  * Runs work under a file lock, one process at a time: of two that read before either writes, the later one would undo
@@ -156,7 +156,7 @@ export function replaceFile(file: string, text: string, mode = 0o600): void {
     const real = resolveDestination(file);
     const there = statSync(real, { throwIfNoEntry: false });
     if (there && !there.isFile()) throw new Error("it is not a regular file"); // It may be a system device.
-    mkdirSync(dirname(real), { recursive: true });
+    createFolder(dirname(real));
     const name = `${real}.${crypto.randomUUID()}`;
     const fd = openSync(name, "wx", 0o600);
     draft = name;
@@ -194,7 +194,7 @@ function resolveDestination(file: string): string {
 
 function makeLockFolder(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true });
+    createFolder(folder);
   } catch (error) {
     throw new SkillError("unwritable", {
       message: `The folder ${folder} cannot be created: ${getErrorMessage(error)}`,

@@ -1,7 +1,8 @@
 import { hash, randomUUID } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { getErrnoCode } from "../errors/problem.ts";
+import { createFolder } from "../util/file-access.ts";
 
 /** Messages between processes that share a store. One that is not taken is removed after 15 minutes. */
 export interface Mailbox {
@@ -26,7 +27,7 @@ export function createFileMailbox(home: string): Mailbox {
   };
   return {
     async put(key, message) {
-      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      createFolder(folder, 0o700);
       removeOld();
       const draft = join(folder, randomUUID());
       writeFileSync(draft, JSON.stringify(message), { mode: 0o600 });

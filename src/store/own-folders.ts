@@ -1,10 +1,11 @@
-import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { getErrnoCode, getErrorMessage } from "../errors/problem.ts";
 import type { SkillCopy } from "../skill/source/skill-copy.ts";
 import { SKIPPED_FOLDERS } from "../skill/source/skill-files.ts";
 import {
   checkFileOwner,
+  createFolder,
   type ForeignFile,
   findForeignFile,
   readRegularText,
@@ -364,7 +365,7 @@ export function createOwnFolderWatches(skilletHome: string): OwnFolderWatches {
     begin(folders) {
       const before = fingerprintFiles(folders);
       const id = crypto.randomUUID();
-      mkdirSync(all, { recursive: true, mode: 0o700 });
+      createFolder(all, 0o700);
       writeFileSync(join(all, `${id}.owner`), formatProcessOwner(), { flag: "wx", mode: 0o600 });
       const draft = join(all, `${id}.draft`);
       writeFileSync(draft, JSON.stringify({ folders, before }), { flag: "wx", mode: 0o600 });

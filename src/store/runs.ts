@@ -2,7 +2,6 @@ import {
   closeSync,
   fstatSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   readdirSync,
   rmSync,
@@ -14,6 +13,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { Approval, ApprovalRequest } from "../host/approval.ts";
+import { createFolder } from "../util/file-access.ts";
 import { compareText } from "../util/text.ts";
 import {
   formatJournalLine,
@@ -221,7 +221,7 @@ function listRunIds(folder: string): string[] {
 
 function makeRunsFolder(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    createFolder(folder, 0o700);
   } catch (error) {
     throw createUnwritableJournalError(folder, error);
   }

@@ -1,6 +1,7 @@
-import { appendFileSync, closeSync, constants, fstatSync, mkdirSync, openSync, readSync } from "node:fs";
+import { appendFileSync, closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { createFolder } from "../util/file-access.ts";
 import { isJsonObject } from "../util/objects.ts";
 
 /** The cost of one model call in US dollars, and the skill, user and tenant that it counts for. */
@@ -51,7 +52,7 @@ export function createSpendingStore(
       const at = now().toISOString();
       const file = fileOf(at.slice(0, 7));
       try {
-        mkdirSync(folder, { recursive: true, mode: 0o700 });
+        createFolder(folder, 0o700);
         // One small write in append mode: lines of several processes do not mix.
         appendFileSync(file, `${JSON.stringify({ version: 1, at, dollars, skill, user, tenant })}\n`, { mode: 0o600 });
       } catch (error) {

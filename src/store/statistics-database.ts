@@ -1,7 +1,8 @@
-import { closeSync, constants, fstatSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { createFolder } from "../util/file-access.ts";
 
 const VERSION = 2;
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -38,7 +39,7 @@ const TABLES = `
 export function openStatisticsDatabase(file: string, waitMs: number): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    createFolder(dirname(file), 0o700);
     createDatabaseFile(file);
     database = new (loadSqlite().DatabaseSync)(file);
     database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA synchronous = NORMAL;`);

@@ -6,6 +6,7 @@ import {
   fchmodSync,
   fstatSync,
   lstatSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readSync,
@@ -14,7 +15,7 @@ import {
   type Stats,
   statSync,
 } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 interface RegularFileOptions {
   /** The maximum size in bytes. Defaults to 64 MiB. */
@@ -211,6 +212,23 @@ export interface FileFingerprint {
 export function decodeUtf16(bytes: Uint8Array): string | undefined {
   const label = detectUtf16(bytes);
   return label ? new TextDecoder(label).decode(bytes) : undefined;
+}
+
+/**
+ * Creates a folder and its missing parents, and returns the first one that was created, if any. A recursive `mkdirSync` is not used:
+ * it never returns where the system refuses with ENOENT, as in `/proc`.
+ */
+export function createFolder(path: string, mode?: number): string | undefined {
+  if (statIfExists(path)?.isDirectory()) return undefined;
+  const parent = dirname(path);
+  const first = parent === path || statIfExists(parent) ? undefined : createFolder(parent, mode);
+  try {
+    mkdirSync(path, { mode });
+    return first ?? path;
+  } catch (error) {
+    if (statIfExists(path)?.isDirectory()) return first; // Another process created it.
+    throw error;
+  }
 }
 
 /** Returns the stats of a path, or undefined if it does not exist or a parent folder is not readable. */

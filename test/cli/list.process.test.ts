@@ -1,9 +1,11 @@
+import { spawnSync } from "node:child_process";
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { packageRoot } from "../../src/util/system.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { KEPT, PROGRAM, RUN } from "../support/program.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const odd: Record<string, string> = {
@@ -156,6 +158,19 @@ describe("skillet list", () => {
     expect(code).toBe(2);
     expect(stdout).toContain("skillmaker");
     expect(stderr).toMatch(/✗ .*\.skillet\/config\.toml:1:\d+ is not valid TOML/);
+  });
+
+  it.runIf(process.platform === "linux")("works with a home that cannot be created", () => {
+    const source = `import { run } from ${JSON.stringify(PROGRAM)};\n${RUN}\n`;
+    const start = KEPT === undefined ? "start.mjs" : join(packageRoot() ?? "", "bin/skillet.cjs");
+    const { status, stdout } = spawnSync(process.execPath, [start, "list"], {
+      cwd: temporaryFolder({ ...odd, "start.mjs": source }),
+      env: { HOME: "/proc/none" },
+      encoding: "utf8",
+      timeout: 30_000,
+      killSignal: "SIGKILL",
+    });
+    expect([status, stdout]).toEqual([0, expect.stringContaining("Does fine.")]);
   });
 
   it("explains how to start without any skill", async () => {

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Host } from "../../config/host.ts";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
@@ -8,6 +8,7 @@ import type { Skill } from "../../skill/skill.ts";
 import { createOwnFolders } from "../../store/own-folders.ts";
 import { getSkillLocation } from "../../store/trust.ts";
 import { diffLines } from "../../util/diff.ts";
+import { createFolder } from "../../util/file-access.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { formatCount, formatNumber } from "../../util/text.ts";
 import { shortenHomePath } from "../policy/trust-policy.ts";
@@ -86,7 +87,7 @@ export function createHeldFolder(home: string): HeldChangesFolder {
   const id = `held-${randomBytes(4).toString("hex")}`;
   const folder = join(getHeldFolder(home), id);
   let files = 0;
-  const make = () => mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const make = () => createFolder(folder, 0o700);
   return {
     id,
     root: toRawPath(folder),

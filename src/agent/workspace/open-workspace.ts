@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, posix, resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Host } from "../../config/host.ts";
@@ -7,6 +7,7 @@ import { getErrnoCode, getErrorMessage, type Problem, SkillError } from "../../e
 import { type Mount, type Sandbox, WORKSPACE_FOLDER } from "../../host/sandbox-contract.ts";
 import { isRoot, NOBODY_UID } from "../../sandbox/sandbox-folders.ts";
 import { formatProcessOwner, readLiveOwner, withFileLock } from "../../store/locked-file.ts";
+import { createFolder } from "../../util/file-access.ts";
 import { shortHash, truncateLine } from "../../util/text.ts";
 import { getHeldFolder, type HeldChanges } from "./held-changes.ts";
 import { holdChanges } from "./hold-changes.ts";
@@ -216,7 +217,7 @@ function getRunningFolder(home: string): string {
 /** Stores a snapshot on disk until it is released: if this process dies, the next run in this workspace compares with it. */
 function keepSnapshot(home: string, running: RunningCommand): { release(): void } {
   const folder = join(getRunningFolder(home), randomBytes(8).toString("hex"));
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  createFolder(folder, 0o700);
   const blocks: Buffer[] = [];
   let length = 0;
   const entryText = ({ bytes, ...entry }: SnapshotEntry) => {
@@ -244,7 +245,7 @@ function keepSnapshot(home: string, running: RunningCommand): { release(): void 
  */
 async function claimStartLock(home: string, root: string): Promise<{ release(): void }> {
   const file = join(getHeldFolder(home), "starting", shortHash(root));
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  createFolder(dirname(file), 0o700);
   // Commands of this process take turns, so that only one of them polls the file.
   const before = startQueues.get(file);
   const turn = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Option } from "commander";
 import { SkillError } from "../../errors/problem.ts";
@@ -11,7 +11,7 @@ import {
 } from "../../eval/transcripts.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { TRIGGER_QUERIES_FILE } from "../../skill/source/file-skill.ts";
-import { readRegularText } from "../../util/file-access.ts";
+import { createFolder, readRegularText } from "../../util/file-access.ts";
 import { getUserHome } from "../../util/system.ts";
 import { formatCount } from "../../util/text.ts";
 import {
@@ -116,7 +116,7 @@ async function addMissedPrompts(io: CommandIo, { name, origin }: Skill, missed: 
     if (await isConfirmed(io, `Should ${name} be used for "${query}"?`)) added.push({ query, should_trigger: true });
   }
   if (added.length === 0) return;
-  mkdirSync(dirname(file), { recursive: true });
+  createFolder(dirname(file));
   writeFileSync(file, `${JSON.stringify([...entries, ...added], null, 2)}\n`);
   const out = createPrinter(io.stderr, io.env);
   out.line`${out.green("✓")} ${formatCount(added.length, "query", "queries")} added to ${file}`;

@@ -9,6 +9,7 @@ import { findNameProblem, MAX_NAME_LENGTH, PROFILES, type Profile, STANDARD_NAME
 import { checkPath } from "../../skill/source/check-skills.ts";
 import { formatDisplayPath, listLocations } from "../../skill/source/locations.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
+import { createFolder } from "../../util/file-access.ts";
 import {
   type CommandContext,
   type CommandDefinition,
@@ -77,7 +78,7 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
   const file = join(folder, "SKILL.md");
   const draft = join(parent, `.${name}.${process.pid}`);
   try {
-    mkdirSync(draft, { recursive: true });
+    createFolder(draft);
     writeFileSync(join(draft, "SKILL.md"), renderSkillTemplate(name, description, options.toolset === true));
     if (options.toolset) {
       mkdirSync(join(draft, "toolsets"));

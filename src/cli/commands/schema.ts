@@ -1,4 +1,4 @@
-import { cpSync, existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, lstatSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { Argument } from "commander";
 import { createSettingsSchema } from "../../config/settings-schema.ts";
@@ -9,6 +9,7 @@ import * as fields from "../../skill/manifest-fields.ts";
 import { MAX_NAME_LENGTH, STANDARD_NAME, SYSTEM_PACKAGE_NAME, VARIABLE_NAME } from "../../skill/skill.ts";
 import { formatDisplayPath, listLocations } from "../../skill/source/locations.ts";
 import { MAX_TRIGGERS } from "../../skill/triggers.ts";
+import { createFolder } from "../../util/file-access.ts";
 import type { JsonObject } from "../../util/objects.ts";
 import { packageRoot } from "../../util/system.ts";
 import {
@@ -325,7 +326,7 @@ export function writeToolsetTypes(skillsFolder: string): ToolsetTypes {
     const isNew = !existsSync(folder);
     const kept = TYPED_PACKAGES.filter((name) => !isWrittenBySkillet(join(folder, name)));
     const written = TYPED_PACKAGES.filter((name) => !kept.includes(name));
-    mkdirSync(folder, { recursive: true });
+    createFolder(folder);
     if (isNew) writeFileSync(join(folder, ".gitignore"), "*\n");
     for (const name of written) {
       rmSync(join(folder, name), { recursive: true, force: true });

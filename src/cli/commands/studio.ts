@@ -1,8 +1,9 @@
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createChangeFeed, watchStores } from "../../adapters/studio/studio-changes.ts";
 import { loadStudioAssets, serveStudio } from "../../adapters/studio/studio-server.ts";
 import { SkillError } from "../../errors/problem.ts";
+import { createFolder } from "../../util/file-access.ts";
 import { isLoopbackHost } from "../../util/http.ts";
 import { openOnDesktop, packageRoot } from "../../util/system.ts";
 import {
@@ -106,7 +107,7 @@ function parsePort(value: string): number {
 function openLink(io: CommandIo, link: string, skilletHome: string): void {
   const file = join(skilletHome, "studio.html");
   try {
-    mkdirSync(skilletHome, { recursive: true, mode: 0o700 });
+    createFolder(skilletHome, 0o700);
     writeFileSync(file, `<!doctype html><meta http-equiv="refresh" content="0; url=${link}" />\n`, { mode: 0o600 });
     chmodSync(file, 0o600);
     openOnDesktop(file, io.env);

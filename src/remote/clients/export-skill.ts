@@ -3,7 +3,6 @@ import {
   closeSync,
   fsyncSync,
   lstatSync,
-  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -20,7 +19,7 @@ import { getErrnoCode, getErrorMessage, SkillError } from "../../errors/problem.
 import { isPrivateFile, SIGNATURE_FILE, type Skill } from "../../skill/skill.ts";
 import { checkText } from "../../skill/source/check-skills.ts";
 import { type CopiedFile, copySkill } from "../../skill/source/skill-copy.ts";
-import { statIfExists } from "../../util/file-access.ts";
+import { createFolder, statIfExists } from "../../util/file-access.ts";
 import { isJsonObject } from "../../util/objects.ts";
 import { isInside, resolveRealPath } from "../../util/safe-path.ts";
 import { compareText, formatNumber } from "../../util/text.ts";
@@ -227,7 +226,7 @@ function checkFolder(path: string, isForced: boolean): void {
 function writeFolder(path: string, files: ReadonlyMap<string, CopiedFile>): number {
   writeStaged(path, (draft) => {
     for (const [name, { bytes, executable }] of files) {
-      mkdirSync(dirname(join(draft, name)), { recursive: true });
+      createFolder(dirname(join(draft, name)));
       writeWhole(join(draft, name), bytes, executable ? 0o755 : 0o644);
     }
   });
@@ -239,7 +238,7 @@ function writeFolder(path: string, files: ReadonlyMap<string, CopiedFile>): numb
  */
 function writeStaged(path: string, make: (draft: string) => void): void {
   const parent = dirname(path);
-  mkdirSync(parent, { recursive: true });
+  createFolder(parent);
   // The name is unpredictable: in a folder that others can write to, a prepared link could be there.
   const beside = mkdtempSync(join(parent, ".skillet-export-"));
   const [draft, old] = [join(beside, "new"), join(beside, "old")];

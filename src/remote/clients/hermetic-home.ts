@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmdirSync, writeFileSync } from "node:fs";
+import { lstatSync, mkdtempSync, readdirSync, realpathSync, rmdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, posix, win32 } from "node:path";
 import type { Prompt } from "../../agent/prompts/prompt-template.ts";
@@ -6,7 +6,7 @@ import type { SkillSection, SkillSource, SkillsSection } from "../../agent/promp
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import { applyFolderChange, type FolderItem } from "../../store/atomic-folder.ts";
 import { formatProcessOwner, readLiveOwner } from "../../store/locked-file.ts";
-import { isOwnedByUser, removeFolderTree } from "../../util/file-access.ts";
+import { createFolder, isOwnedByUser, removeFolderTree } from "../../util/file-access.ts";
 import { isInside, readFileInside } from "../../util/safe-path.ts";
 import { getUserHome } from "../../util/system.ts";
 
@@ -53,7 +53,7 @@ export function createHermeticHome(options: HermeticHomeOptions = {}): HermeticH
     writeFileSync(join(folder, HOME_OWNER), formatProcessOwner(), { flag: "wx", mode: 0o600 });
     const path = join(folder, "home");
     const skillsDir = join(path, ".claude", "skills");
-    mkdirSync(skillsDir, { recursive: true, mode: 0o700 });
+    createFolder(skillsDir, 0o700);
     const settings = JSON.stringify(createHomeSettings(options, skillsDir), null, 2);
     writeFileSync(join(path, ".claude", "settings.json"), `${settings}\n`, { flag: "wx", mode: 0o600 });
     copyAuthFiles(options, path);
@@ -123,7 +123,7 @@ function copyAuthFiles({ authFiles = [], from = getUserHome(process.env) }: Herm
       throw createAuthFileError(path, root, "cannot be copied into the home");
     const read = readFileInside(root, path, MAX_AUTH_FILE_BYTES);
     if ("bytes" in read) {
-      mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+      createFolder(dirname(to), 0o700);
       writeFileSync(to, read.bytes, { flag: "wx", mode: 0o600 });
     } else if (!(isOptional && read.code === "not-found")) {
       throw createAuthFileError(path, root, read.why ?? read.message);

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, lstatSync, mkdirSync } from "node:fs";
+import { chmodSync, existsSync, lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { getErrnoCode, getErrorMessage, SkillError } from "../../errors/problem.ts";
 import { CLIENTS, getProgramTitle, type MCP_CLIENT_NAMES } from "../../skill/clients.ts";
 import { resolveClientFolder } from "../../skill/source/locations.ts";
 import { replaceFile, withFileLock } from "../../store/locked-file.ts";
-import { readRegularText } from "../../util/file-access.ts";
+import { createFolder, readRegularText } from "../../util/file-access.ts";
 import { quoteIfNeeded } from "../../util/text.ts";
 
 /** The way a client reaches the server: it starts one, or calls a running one. */
@@ -398,7 +398,7 @@ export function getServerTokenPath(skilletHome: string): string {
  */
 export function readOrCreateServerToken(skilletHome: string): ServerToken {
   const file = getServerTokenPath(skilletHome);
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  createFolder(dirname(file), 0o700);
   return withFileLock(file, () => {
     const known = readToken(file);
     if (known !== undefined) return { file, token: known, isNew: false };

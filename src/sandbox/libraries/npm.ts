@@ -2,7 +2,6 @@ import {
   chmodSync,
   existsSync,
   lstatSync,
-  mkdirSync,
   readdirSync,
   readFileSync,
   realpathSync,
@@ -14,6 +13,7 @@ import {
 import { basename, delimiter, dirname, isAbsolute, join, relative } from "node:path";
 import { SkillError } from "../../errors/problem.ts";
 import { parseNpmSpecifier } from "../../skill/skill.ts";
+import { createFolder } from "../../util/file-access.ts";
 import { isJsonObject } from "../../util/objects.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { findSystemProgram } from "../../util/system.ts";
@@ -294,7 +294,7 @@ function linkPrograms(draft: string, location: string): void {
     const link = join(draft, ".bin", name);
     const isPlain = /^[A-Za-z0-9_][\w.-]*$/.test(name) && isInside(folder, program);
     if (!isPlain || !lstatSync(program, { throwIfNoEntry: false })?.isFile() || existsSync(link)) continue;
-    mkdirSync(dirname(link), { recursive: true });
+    createFolder(dirname(link));
     chmodSync(program, 0o755);
     symlinkSync(relative(dirname(link), program), link);
   }

@@ -1,8 +1,9 @@
-import { closeSync, existsSync, lstatSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, existsSync, lstatSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { FINDING_CODES } from "../../errors/finding-codes.ts";
 import {
   createFileFingerprint,
+  createFolder,
   type FileFingerprint,
   formatFileId,
   isLinkedFile,
@@ -315,7 +316,7 @@ export class DiscoveryCache {
     const header = JSON.stringify({ key: this.#key, writtenAt: now, folders: this.#seenFolders });
     const draft = `${this.#file}.${process.pid}`;
     try {
-      mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
+      createFolder(dirname(this.#file), 0o700);
       writeLines(draft, header, this.#lines);
       renameSync(draft, this.#file);
     } catch {

@@ -1,8 +1,8 @@
 import { hash, randomUUID } from "node:crypto";
-import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SkillError } from "../../errors/problem.ts";
-import { readRegularFile } from "../../util/file-access.ts";
+import { createFolder, readRegularFile } from "../../util/file-access.ts";
 import type { JsonObject } from "../../util/objects.ts";
 import { compareText } from "../../util/text.ts";
 import { findFrontmatter, trimBody } from "../frontmatter.ts";
@@ -191,7 +191,7 @@ export function createRemoteFileCache(folder: string): RemoteFileCache {
     write(digest, bytes) {
       const part = `${pathOf(digest)}.${randomUUID()}`;
       try {
-        mkdirSync(folder, { recursive: true, mode: 0o700 });
+        createFolder(folder, 0o700);
         writeFileSync(part, bytes, { mode: 0o600, flag: "wx" });
         renameSync(part, pathOf(digest));
       } catch {
