@@ -13,7 +13,7 @@ import { toLockedFiles } from "../remote/file-tree.ts";
 import { listDeclaredVariables, type Skill } from "../skill/skill.ts";
 import { formatDisplayPath } from "../skill/source/locations.ts";
 import type { LockedFiles } from "../store/lock-file.ts";
-import { mapAsync } from "../util/objects.ts";
+import { mapAsync } from "../util/async.ts";
 import { formatCount, quoteIfNeeded, truncateLine } from "../util/text.ts";
 import { type CommonOptions, createNotApprovedError, EXIT, ReportedError } from "./command-context.ts";
 import { formatFindingCounts } from "./commands/trust-review.ts";

@@ -23,7 +23,7 @@ import type { Mailbox } from "../store/mailbox.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { ServerTokenStore } from "../store/server-tokens.ts";
 import type { StatisticsStore } from "../store/statistics.ts";
-import { filterAsync } from "../util/objects.ts";
+import { filterAsync } from "../util/async.ts";
 import { truncateLine } from "../util/text.ts";
 import { type CommandIo, createPrinter, type Printer, printFix, printHanging, type SafeText } from "./output.ts";
 

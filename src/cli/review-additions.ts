@@ -15,7 +15,7 @@ import { findSampleFolder } from "../skill/source/skill-files.ts";
 import { diffLockedFiles } from "../store/lock-diff.ts";
 import type { LockedSkill, LockedSkills } from "../store/lock-file.ts";
 import { isCodeFile } from "../store/trust.ts";
-import { mapAsync } from "../util/objects.ts";
+import { mapAsync } from "../util/async.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
 import { compareText, findLookalikes, formatCount, formatNumber, truncateLine } from "../util/text.ts";
 import {

@@ -10,7 +10,7 @@ import { diffLockedCopy } from "../store/lock-diff.ts";
 import type { LockedSkills } from "../store/lock-file.ts";
 import { createSignerStore } from "../store/signers.ts";
 import { createTrustStore, type TrustStore } from "../store/trust.ts";
-import { mapAsync } from "../util/objects.ts";
+import { mapAsync } from "../util/async.ts";
 import { formatCount, quoteIfNeeded } from "../util/text.ts";
 import type { PreparedCandidate } from "./candidate.ts";
 import { type FileTree, type MergeConflict, writeTree } from "./file-tree.ts";

@@ -2,6 +2,20 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { subscribe } from "node:diagnostics_channel";
 import { SkillError } from "../errors/problem.ts";
 
+/** Maps items one after the other, in order. */
+export async function mapAsync<T, U>(items: Iterable<T>, map: (item: T) => Promise<U>): Promise<U[]> {
+  const mapped: U[] = [];
+  for (const item of items) mapped.push(await map(item));
+  return mapped;
+}
+
+/** Selects items one after the other, in order. */
+export async function filterAsync<T>(items: Iterable<T>, isKept: (item: T) => Promise<boolean>): Promise<T[]> {
+  const kept: T[] = [];
+  for (const item of items) if (await isKept(item)) kept.push(item);
+  return kept;
+}
+
 /** Runs work with the same key one after the other, in the order in which it was given. */
 export function createTurns(): <T>(key: string, work: () => Promise<T>) => Promise<T> {
   const last = new Map<string, Promise<void>>();

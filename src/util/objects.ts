@@ -39,17 +39,3 @@ export function* collectStrings(value: unknown): Generator<string> {
     }
   }
 }
-
-/** Maps items one after the other, in order. */
-export async function mapAsync<T, U>(items: Iterable<T>, map: (item: T) => Promise<U>): Promise<U[]> {
-  const mapped: U[] = [];
-  for (const item of items) mapped.push(await map(item));
-  return mapped;
-}
-
-/** Selects items one after the other, in order. */
-export async function filterAsync<T>(items: Iterable<T>, isKept: (item: T) => Promise<boolean>): Promise<T[]> {
-  const kept: T[] = [];
-  for (const item of items) if (await isKept(item)) kept.push(item);
-  return kept;
-}

@@ -6,7 +6,7 @@ import type { FindingCode } from "../../src/errors/finding-codes.ts";
 import { defineSkill } from "../../src/skill/define-skill.ts";
 import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
-import { filterAsync } from "../../src/util/objects.ts";
+import { filterAsync } from "../../src/util/async.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { createCatalogOf, defineTestSkill, type Sketch } from "../support/skills.ts";

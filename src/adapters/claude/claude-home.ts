@@ -15,7 +15,8 @@ import {
 import type { Skill } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
 import { hashFolder } from "../../store/folder-copy.ts";
-import { freezeObject, isJsonObject, type JsonObject, mapAsync } from "../../util/objects.ts";
+import { mapAsync } from "../../util/async.ts";
+import { freezeObject, isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { findSystemProgram } from "../../util/system.ts";
 import { READING_TOOLS } from "./claude-permissions.ts";
 import type { IsolationOptions } from "./claude-sdk.ts";

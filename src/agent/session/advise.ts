@@ -14,7 +14,7 @@ import { type Host, type HostOptions, tryCompleteHost } from "../../config/host.
 import { formatProblem } from "../../errors/problem.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { readCacheFile, writeCacheFile } from "../../store/json-store.ts";
-import { filterAsync } from "../../util/objects.ts";
+import { filterAsync } from "../../util/async.ts";
 import { shortHash } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findFirstDenial, findUnavailability } from "../policy/skill-policies.ts";

@@ -13,7 +13,7 @@ import {
   parseRequirementsTxt,
   type Skill,
 } from "../../skill/skill.ts";
-import { mapAsync } from "../../util/objects.ts";
+import { mapAsync } from "../../util/async.ts";
 import { quoteIfNeeded } from "../../util/text.ts";
 
 type PackageKey = "python" | "npm" | "packages";

@@ -37,7 +37,7 @@ import {
   type SkillScript,
 } from "../../skill/skill-code.ts";
 import { copySkill, type SkillCopy } from "../../skill/source/skill-copy.ts";
-import { mapAsync } from "../../util/objects.ts";
+import { mapAsync } from "../../util/async.ts";
 import { getUserHome } from "../../util/system.ts";
 import { toProblem } from "../run/run-result.ts";
 import { getPackageFolders, resolveSandbox } from "./run-sandbox.ts";

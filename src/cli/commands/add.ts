@@ -15,7 +15,8 @@ import { type SkillsDir, withStagingFolder } from "../../remote/skills-dir.ts";
 import { parseSourceAddress } from "../../remote/source-address.ts";
 import { NATIVE_CLIENT_NAMES } from "../../skill/clients.ts";
 import { stopsLoading } from "../../skill/skill.ts";
-import { mapAsync, omitUndefined } from "../../util/objects.ts";
+import { mapAsync } from "../../util/async.ts";
+import { omitUndefined } from "../../util/objects.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import { createReview, printListing, toVerdictJson } from "../additions-report.ts";
 import {

@@ -29,7 +29,7 @@ import { type HookKind, PROMPT_HOOKS } from "../../remote/clients/prompt-hook-co
 import { MCP_CLIENT_NAMES } from "../../skill/clients.ts";
 import { isTextOnly } from "../../skill/skill-code.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
-import { filterAsync } from "../../util/objects.ts";
+import { filterAsync } from "../../util/async.ts";
 import { formatCount } from "../../util/text.ts";
 import { escapeForTerminal } from "../../util/untrusted-text.ts";
 import {

@@ -19,7 +19,7 @@ import type { DiscoverResult } from "../../config/discover.ts";
 import { formatFix, SkillError } from "../../errors/problem.ts";
 import { isInvocableBy, type Skill, stopsLoading } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
-import { mapAsync } from "../../util/objects.ts";
+import { mapAsync } from "../../util/async.ts";
 import { estimateTokens, formatCount } from "../../util/text.ts";
 import {
   type CommandContext,

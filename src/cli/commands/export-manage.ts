@@ -13,7 +13,8 @@ import {
 import { checkCopyRecord, removeClientCopies } from "../../remote/clients/skill-copies.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import { type ClientCopyStore, createClientCopyStore } from "../../store/copy-records.ts";
-import { mapAsync, omitUndefined } from "../../util/objects.ts";
+import { mapAsync } from "../../util/async.ts";
+import { omitUndefined } from "../../util/objects.ts";
 import { compareText, findNearest } from "../../util/text.ts";
 import {
   COPY_STATES,

@@ -22,7 +22,7 @@ import { checkCopyRecord, writeClientCopies } from "../../remote/clients/skill-c
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
-import { mapAsync } from "../../util/objects.ts";
+import { mapAsync } from "../../util/async.ts";
 import { findNearest, formatCount, formatNumber, quoteIfNeeded } from "../../util/text.ts";
 import { type CopyOutcome, printCopyOutcomes } from "../client-copies.ts";
 import {

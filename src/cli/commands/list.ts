@@ -12,7 +12,8 @@ import { SCOPES, type Skill, stopsLoading } from "../../skill/skill.ts";
 import { getSandboxPath } from "../../skill/skill-code.ts";
 import { formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
 import type { TrustStore } from "../../store/trust.ts";
-import { filterAsync, mapAsync, omitUndefined } from "../../util/objects.ts";
+import { filterAsync, mapAsync } from "../../util/async.ts";
+import { omitUndefined } from "../../util/objects.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import {
   type CallerOptions,

@@ -25,7 +25,8 @@ import {
 import { createProgramCancelError } from "../../sandbox/process.ts";
 import { type PackageFolders, resolvePackageFolders } from "../../sandbox/sandbox-folders.ts";
 import type { Skill } from "../../skill/skill.ts";
-import { mapAsync, omitUndefined } from "../../util/objects.ts";
+import { mapAsync } from "../../util/async.ts";
+import { omitUndefined } from "../../util/objects.ts";
 import { formatCount } from "../../util/text.ts";
 import {
   type CommandContext,

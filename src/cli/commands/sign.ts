@@ -16,7 +16,7 @@ import { formatDisplayPath, formatHomePath } from "../../skill/source/locations.
 import { readFolderSkill } from "../../skill/source/read-skill.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { createSignerStore, decodeBase64, fingerprintKey, parsePublicKey, type Signer } from "../../store/signers.ts";
-import { mapAsync } from "../../util/objects.ts";
+import { mapAsync } from "../../util/async.ts";
 import { findNearest, quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import {
   type CommandContext,

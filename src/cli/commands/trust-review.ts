@@ -19,9 +19,9 @@ import {
   type TrustChange,
   type TrustedSkill,
 } from "../../store/trust.ts";
+import { filterAsync, mapAsync } from "../../util/async.ts";
 import { diffLines } from "../../util/diff.ts";
 import { readRegularFile } from "../../util/file-access.ts";
-import { filterAsync, mapAsync } from "../../util/objects.ts";
 import { formatCount, formatNumber, quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import { foldColumns, formatSomeNames, wrapText } from "../format.ts";
 import { type Printer, printDiff, printHanging, type SafeText } from "../output.ts";

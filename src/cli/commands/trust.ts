@@ -10,7 +10,7 @@ import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { createBlobCache } from "../../store/lock-approval.ts";
 import { getSkillLocation, type TrustStore } from "../../store/trust.ts";
-import { mapAsync } from "../../util/objects.ts";
+import { mapAsync } from "../../util/async.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { formatCount, quoteIfNeeded, truncateLine } from "../../util/text.ts";
 import {

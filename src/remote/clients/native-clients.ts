@@ -27,8 +27,8 @@ import {
 } from "../../skill/source/locations.ts";
 import { type ClientCopy, type ClientCopyStore, hasOriginal } from "../../store/copy-records.ts";
 import { hashFolder } from "../../store/folder-copy.ts";
+import { filterAsync } from "../../util/async.ts";
 import { statIfExists } from "../../util/file-access.ts";
-import { filterAsync } from "../../util/objects.ts";
 import { isInside, resolveRealPath } from "../../util/safe-path.ts";
 import { compareText, findNearest } from "../../util/text.ts";
 import type { CopyStatus } from "./skill-copies.ts";

@@ -8,8 +8,9 @@ import { type ClientCopy, type ClientCopyStore, hasOriginal } from "../../store/
 import { createOmitFilter, type FolderContent, hashSkillCopy } from "../../store/folder-copy.ts";
 import { withFileLock } from "../../store/locked-file.ts";
 import { getSkillLocation } from "../../store/trust.ts";
+import { mapAsync } from "../../util/async.ts";
 import { statIfExists } from "../../util/file-access.ts";
-import { mapAsync, omitUndefined } from "../../util/objects.ts";
+import { omitUndefined } from "../../util/objects.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { type AdaptedSkill, adaptSkill, listOmittedFiles } from "./adapt-skill.ts";
 import { type ClientTarget, listCopyNames, type NativeClient, readCopyStatus } from "./native-clients.ts";
