@@ -262,6 +262,19 @@ describe("the index of a directory source", () => {
     },
   );
 
+  it.each(["SKILL.md", "other"])(
+    "has the same code for a symlink that points back to itself through %s",
+    async (target) => {
+      const skills = temporaryFolder({ "loop/note.txt": "x" });
+      const indexFolder = temporaryFolder();
+      symlinkSync(target, join(skills, "loop/SKILL.md"));
+      symlinkSync("SKILL.md", join(skills, "loop/other"));
+      age(skills, ["loop", ""]);
+      for (const _ of [1, 2])
+        expect(await load(skills, { indexFolder })).toMatchObject({ names: [], codes: ["symlink-loop"] });
+    },
+  );
+
   it("notices when a dangling link has a target again", async () => {
     const folder = temporaryFolder({ "skills/linked/note.txt": "x" });
     const skills = join(folder, "skills");

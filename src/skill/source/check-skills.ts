@@ -26,7 +26,7 @@ import { type FileText, hasSkillFrontmatter, readSkillText } from "./file-skill.
 import { createNestedFindings, findNestedCandidates, findSkillCandidates, type SkillCandidate } from "./find-skills.ts";
 import { isSkillsFolder } from "./locations.ts";
 import { isLinkedElsewhere, isUnrelatedFile, redactFindings } from "./read-skill.ts";
-import { createOpenFinding, createTargetFinder, listFiles } from "./skill-files.ts";
+import { createBrokenLinkFinding, createOpenFinding, createTargetFinder, listFiles } from "./skill-files.ts";
 
 export interface CheckSkillsOptions {
   profile?: Profile;
@@ -212,9 +212,7 @@ function createFolderCandidate(folder: string, name: string): SkillCandidate {
 
 function createMissingFileFinding(file: string): Finding {
   const isLink = lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink();
-  return isLink
-    ? { code: "symlink-broken", message: "is a broken symlink" }
-    : { code: "not-found", message: "does not exist" };
+  return isLink ? createBrokenLinkFinding(file) : { code: "not-found", message: "does not exist" };
 }
 
 function checkFile(

@@ -8,6 +8,7 @@ import type { Finding } from "../skill.ts";
 import type { DiscoveryCache, FolderListing } from "./directory-source.ts";
 import { findMissingFrontmatter, hasSkillFrontmatter } from "./file-skill.ts";
 import {
+  createBrokenLinkFinding,
   createOpenFinding,
   type FolderSnapshot,
   findSampleFolder,
@@ -206,7 +207,7 @@ function takeMisnamedFile(state: WalkState, folder: string, path: string, real: 
   if (name === "SKILL.md") {
     // A symlink that was broken when the folder was listed may have a target by now.
     if (takeSkill(state, createFolderCandidate(folder, path, real, name))) return true;
-    state.report(`${folder}/${name}`, { code: "symlink-broken", message: "is a broken symlink" });
+    state.report(`${folder}/${name}`, createBrokenLinkFinding(`${folder}/${name}`));
     return true;
   }
   if (!isMeantAsSkill(state, real, name)) return false;
@@ -346,9 +347,8 @@ function followLink(state: WalkState, link: FolderLink): void {
   try {
     stats = statSync(path);
     real = realpathSync.native(path);
-  } catch (error) {
-    const isBroken = getErrnoCode(error) === "ENOENT";
-    report(isBroken ? { code: "symlink-broken", message: "is a broken symlink" } : createOpenFinding(error));
+  } catch {
+    report(createBrokenLinkFinding(path));
     return;
   }
   if (!stats.isDirectory()) {

@@ -385,3 +385,13 @@ export function createOpenFinding(error: unknown): Finding {
       return { code: "unreadable", message: `cannot be read: ${getErrorMessage(error)}` };
   }
 }
+
+/** Creates the finding for a symlink that leads to no file or folder. */
+export function createBrokenLinkFinding(path: string): Finding {
+  try {
+    statSync(path);
+  } catch (error) {
+    if (getErrnoCode(error) !== "ENOENT") return createOpenFinding(error);
+  }
+  return { code: "symlink-broken", message: "is a broken symlink" };
+}
