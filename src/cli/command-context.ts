@@ -19,9 +19,7 @@ import type { Diagnostic, Skill, SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
 import { isSameSkill } from "../skill/source/skill-copy.ts";
 import type { ApprovalStore } from "../store/approvals.ts";
-import type { Mailbox } from "../store/mailbox.ts";
 import type { RunStore } from "../store/runs.ts";
-import type { ServerTokenStore } from "../store/server-tokens.ts";
 import type { StatisticsStore } from "../store/statistics.ts";
 import { filterAsync } from "../util/async.ts";
 import { truncateLine } from "../util/text.ts";
@@ -47,15 +45,9 @@ export async function discoverForCommand(
 }
 
 /** The stores that several machines share, if an engine is configured. */
-interface SharedStores {
-  /** Opens the permanent approvals of a tenant or person. */
-  openApprovals?: Engine["openApprovals"];
+interface SharedStores extends Partial<Pick<Engine, "openApprovals" | "mailbox" | "tokens" | "database">> {
   audit?: Audit;
   vault?: Vault;
-  /** Messages between the servers of the engine. */
-  mailbox?: Mailbox;
-  /** The tokens of people. */
-  tokens?: ServerTokenStore;
 }
 
 /** The discovery result with the capability providers. */
@@ -298,8 +290,9 @@ export function selectEngineStores({
   vault,
   mailbox,
   tokens,
+  database,
 }: Engine) {
-  return { runs, approvals, openApprovals, statistics, audit, vault, mailbox, tokens };
+  return { runs, approvals, openApprovals, statistics, audit, vault, mailbox, tokens, database };
 }
 
 /** Returns the URL of the engine's database, if one is configured. Throws a SkillError for a reference without a value. */

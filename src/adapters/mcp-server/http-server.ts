@@ -64,8 +64,8 @@ export interface HttpServerOptions {
   trustedProxies?(): readonly string[];
   /** Called with each request after its response. Contract: does not throw. */
   onAccess?(entry: AccessEntry): void;
-  /** Returns the reason why the server is not ready for requests, for `/readyz`. */
-  findUnreadiness?(): string | undefined;
+  /** Returns the part that is not ready for requests, for `/readyz`, which needs no token. Contract: answers within seconds. */
+  findUnreadiness?(): Promise<"tokens" | "configuration" | "database" | undefined>;
   /** Returns the metrics, for `/metrics`. Callers need the scope `metrics`. */
   formatMetrics?(): string;
   /** Called with errors that no response reports, in one line. Contract: does not throw. */
@@ -216,7 +216,7 @@ async function createResponse(
   entry: AccessEntry,
 ): Promise<Response | undefined> {
   const route = incoming.url?.split("?")[0];
-  const health = createHealthResponse(serving, incoming.method, route);
+  const health = await createHealthResponse(serving, incoming.method, route);
   if (health) return health;
   const refused = serving.guard.refuse(incoming);
   if (refused) return refused;
@@ -259,19 +259,19 @@ async function createResponse(
 const METRICS_ROUTE = "/metrics";
 
 /**
- * Answers load balancers. They have no token, so the response is one of two words: it reveals nothing, and is the same for every Host
- * header.
+ * Answers load balancers. They have no token, so the response names at most a part of the server: it reveals nothing else, and is the same
+ * for every Host header.
  */
-function createHealthResponse(
+async function createHealthResponse(
   { isClosing, options }: HttpServerState,
   method: string | undefined,
   route: string | undefined,
-): Response | undefined {
+): Promise<Response | undefined> {
   if ((method !== "GET" && method !== "HEAD") || (route !== "/healthz" && route !== "/readyz")) return undefined;
-  const isFine = route === "/healthz" || (!isClosing && options.findUnreadiness?.() === undefined);
+  const reason = route === "/healthz" ? undefined : isClosing ? "stopping" : await options.findUnreadiness?.();
   const headers = { "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
-  const body = method === "HEAD" ? null : isFine ? "ok\n" : "unavailable\n";
-  return new Response(body, { status: isFine ? 200 : 503, headers });
+  const body = method === "HEAD" ? null : reason === undefined ? "ok\n" : `unavailable: ${reason}\n`;
+  return new Response(body, { status: reason === undefined ? 200 : 503, headers });
 }
 
 /** Answers clients that look for the authorization server: at the path of the origin, and at the one for `/mcp`. */

@@ -43,6 +43,8 @@ export interface Database {
    * lock is held. Throws a SkillError if another process holds it.
    */
   hold(lock: Statement): Promise<HeldLock>;
+  /** Resolves if the server answers now. Throws a SkillError after two seconds at most. */
+  ping(): Promise<void>;
   /** Encrypts the texts that the database stores, if there is a key. */
   readonly sealer: Sealer;
   /** The connections of `pg`, for libraries. */
@@ -121,9 +123,13 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
       persist(async (client) => (await client.query(toQueryConfig(statement))).rows as DatabaseRow[], patienceMs),
     transaction: (work, patienceMs = usualPatience) =>
       persist((client, discard) => runTransaction(client, discard, (parts) => work({ ...parts, sealer })), patienceMs),
+    ping: () => persist(async (client) => void (await client.query(PING)), 0),
     close: () => pool.end(),
   };
 }
+
+/** The type of a statement lacks its time limit, which takes the place of that of the connection. */
+const PING: QueryConfig & { query_timeout: number } = { text: "select 1", query_timeout: 1000 };
 
 async function holdLock(createClient: () => Client, lock: Statement, url: string): Promise<HeldLock> {
   const state = { client: undefined as Client | undefined, since: undefined as number | undefined, isReleased: false };

@@ -129,6 +129,7 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
       createApprovalStore(getPersonFolder(everywhere.home, person, tenant));
     return options.yes ? preapproveWorkspaceChanges(own) : own;
   };
+  const isDatabaseReady = cacheAnswer(async () => everywhere.database?.ping());
   await tokens.refresh();
   // While the database is away, the tokens that were read count.
   const poll = () => void everywhere.tokens?.refresh().then(dropRevoked, () => {});
@@ -166,8 +167,11 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
         metrics.observeRequest(entry);
         access.write(entry);
       },
-      findUnreadiness: () =>
-        tokens.problem() ?? (everywhere.currentConfiguration().isBroken ? "configuration" : undefined),
+      async findUnreadiness() {
+        if (tokens.problem() !== undefined) return "tokens";
+        if (everywhere.currentConfiguration().isBroken) return "configuration";
+        return (await isDatabaseReady()) ? undefined : "database";
+      },
       formatMetrics: () =>
         metrics.format({
           sessions: http?.sessions ?? 0,
@@ -185,6 +189,26 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
   for (const workspace of workspaces.values()) await (await workspace.catch(() => undefined))?.watching.close();
   await access.close();
   return EXIT.fine;
+}
+
+const CACHE_MS = 1000;
+
+/** Returns whether a check succeeds. Load balancers ask often: one check at a time, and its answer counts for a second. */
+function cacheAnswer(check: () => Promise<void>): () => Promise<boolean> {
+  let answer: Promise<boolean> | undefined;
+  return () => {
+    answer ??= check()
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => {
+        setTimeout(() => {
+          answer = undefined;
+        }, CACHE_MS).unref();
+      });
+    return answer;
+  };
 }
 
 /** Returns a listener that writes each load and each end of a run or script to the audit log, with the caller. */

@@ -16,6 +16,7 @@ import { temporaryFolder } from "../../support/folder.ts";
 import { createHomeWith } from "../../support/mcp-process.ts";
 import { payingSkill } from "../../support/paying-skill.ts";
 import { HAS_POSTGRES, type PostgresServer, startPostgres } from "../../support/postgres.ts";
+import { startPostgresProxy } from "../../support/postgres-proxy.ts";
 import { connectWith, startTeamServer } from "../../support/team-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -108,6 +109,35 @@ describe.skipIf(!HAS_POSTGRES)("machines with one database", { timeout: 120_000 
       expect(status).toBe(401);
     });
     await waitFor(() => expect(other.process.said()).toContain("ended the sessions and calls of ada"));
+  });
+
+  it("[Q-30] are not ready while the database is cut off or stopped, and ready on its return", async () => {
+    const proxy = await startPostgresProxy(server);
+    const { url } = await openScene(server);
+    const config = '[engine]\nurl = "env:ENGINE_URL"\n';
+    const team = await startTeamServer(createHomeWith({ "home/.skillet/config.toml": config }), [], {
+      ENGINE_URL: proxy.urlOf(url),
+    });
+    const ask = async (path: string) => {
+      const answer = await team.send(path);
+      return [answer.status, await answer.text()];
+    };
+    const becomes = (...answer: [number, string]) => waitFor(async () => expect(await ask("/readyz")).toEqual(answer));
+    await becomes(200, "ok\n");
+    proxy.cut();
+    await becomes(503, "unavailable: database\n");
+    expect(await ask("/healthz")).toEqual([200, "ok\n"]);
+    proxy.restore();
+    await becomes(200, "ok\n");
+    await server.stop("immediate");
+    await becomes(503, "unavailable: database\n");
+    await server.start();
+    await becomes(200, "ok\n");
+    // Its answer counts for a second, so that requests without a token cost the database nothing.
+    const { answers } = proxy;
+    const all = await Promise.all(Array.from({ length: 200 }, () => ask("/readyz")));
+    expect(new Set(all.map(String))).toEqual(new Set(["200,ok\n"]));
+    expect(proxy.answers - answers).toBeLessThan(100);
   });
 
   it("[E-27] count a run once, and export one trace of it, however often it moves", async () => {
