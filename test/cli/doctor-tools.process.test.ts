@@ -1,8 +1,11 @@
-import { chmodSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { chmodSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { findSystemProgram } from "../../src/util/system.ts";
 import { skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { RUN, SHARED_CODE, PROGRAM as START } from "../support/program.ts";
 
 const PROGRAM = join(import.meta.dirname, "../support/mcp-server.ts");
 
@@ -42,5 +45,33 @@ describe("`doctor --tools`", () => {
     const { code, stdout } = await skillet(["doctor", "--tools"]);
     expect(stdout).toContain("none configured");
     expect(code).toBe(0);
+  });
+});
+
+describe("`doctor`", () => {
+  it.runIf(process.platform === "linux")("reports a full disk under the home", async () => {
+    const disk = join(temporaryFolder({ "disk/.keep": "" }), "disk");
+    const source = `
+      import { writeFileSync } from "node:fs";
+      import { run } from ${JSON.stringify(START)};
+      try { writeFileSync("ballast", "x".repeat(1_000_000)); } catch {}
+      ${RUN}`;
+    const start = join(temporaryFolder({ "start.mjs": source }), "start.mjs");
+    const small = ["--dev-bind", "/", "/", "--size", "307200", "--tmpfs", disk, "--chdir", disk, "--"];
+    const { status, stdout } = spawnSync(
+      findSystemProgram("bwrap") ?? "",
+      [...small, process.execPath, start, "doctor"],
+      { env: { ...SHARED_CODE, HOME: disk, SKILLET_HOME: disk }, encoding: "utf8" },
+    );
+    expect(stdout).toContain("is not writable: no state is saved between starts\n");
+    expect(stdout).toContain(`Nothing can be written to ${disk}: no space left on device`);
+    expect(status).toBe(1);
+  });
+
+  it("leaves no file in a home that is writable", async () => {
+    const HOME = temporaryFolder();
+    const { stdout } = await skillet(["doctor"], { env: { HOME, SKILLET_HOME: HOME } });
+    expect(stdout).toContain("is writable\n");
+    expect(readdirSync(HOME).filter((name) => name.startsWith("."))).toEqual([]);
   });
 });

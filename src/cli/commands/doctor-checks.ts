@@ -1,8 +1,9 @@
-import { statSync } from "node:fs";
+import { existsSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { checkMcpServers, type McpServerState } from "../../agent/mcp-client/mcp-servers.ts";
 import { createAuditLog } from "../../capabilities/audit-log.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { formatFix, type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
+import { formatFix, getErrorMessage, type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
 import type { AuditVerdict } from "../../host/capability-contract.ts";
 import { createConnectionStore } from "../../remote/clients/apply-connection.ts";
 import { type ConnectionCheck, checkConnections, type PartCheck } from "../../remote/clients/check-connections.ts";
@@ -83,6 +84,27 @@ function findCapabilityProblems(
     });
   return problems;
 }
+
+/**
+ * Returns a problem if nothing can be written to the home. Writes a small file and removes it, since permissions do not show a full
+ * disk. A missing home is not created: the file is written to the nearest parent.
+ */
+export function findHomeProblem(home: string): Problem | undefined {
+  let folder = home;
+  while (!existsSync(folder) && dirname(folder) !== folder) folder = dirname(folder);
+  const file = join(folder, `.skillet-${crypto.randomUUID()}`);
+  try {
+    writeFileSync(file, "x".repeat(PROBE_BYTES), { flag: "wx", mode: 0o600, flush: true });
+    return undefined;
+  } catch (error) {
+    const message = `Nothing can be written to ${folder}: ${getErrorMessage(error)}`;
+    return { code: "unwritable", message, fix: "check its permissions and the free disk space" };
+  } finally {
+    if (existsSync(file)) rmSync(file);
+  }
+}
+
+const PROBE_BYTES = 16 * 1024;
 
 const MAX_VERIFIED_LOG_BYTES = 5 * 1024 * 1024;
 

@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { Argument, Option } from "commander";
 import type { ModelAlias } from "../../agent/models/resolve-model.ts";
@@ -65,11 +65,12 @@ async function runDoctor({ io, options }: CommandContext<DoctorOptions>): Promis
   if (options.sandbox) return (await import("./sandbox-views.ts")).printSafetyReport(io, options, found);
   if (options.tools) return (await import("./doctor-checks.ts")).doctorTools(io, options, found);
   const facts = await collectDoctorFacts(io, found);
-  const { models, capabilities, supply, connections } = facts;
+  const { models, capabilities, supply, connections, homeProblem } = facts;
   const { findRemoteSkillProblems, printCapabilityFacts, printConnectionFacts, printRemoteSkillFacts } = await import(
     "./doctor-checks.ts"
   );
   const problems = [
+    ...(homeProblem === null ? [] : [homeProblem]),
     ...connections.flatMap((one) => one.problems),
     ...capabilities.problems,
     ...findRemoteSkillProblems(supply),
@@ -92,14 +93,17 @@ type DoctorFacts = Awaited<ReturnType<typeof collectDoctorFacts>>;
 /** Collects what `doctor` prints. Starts the servers and hooks of connected clients. */
 export async function collectDoctorFacts(io: CommandIo, found: CommandHost) {
   const { checkModelAliases } = await import("../../agent/models/resolve-model.ts");
-  const { collectCapabilityFacts, collectRemoteSkillFacts, readConnectionFacts } = await import("./doctor-checks.ts");
+  const { collectCapabilityFacts, collectRemoteSkillFacts, findHomeProblem, readConnectionFacts } = await import(
+    "./doctor-checks.ts"
+  );
+  const homeProblem = findHomeProblem(found.home) ?? null;
   const models = await checkModelAliases(found);
   const capabilities = await runWithWaitIndicator(io, "checking capability providers", () =>
     collectCapabilityFacts(io, found),
   );
   const supply = await collectRemoteSkillFacts(found);
   const connections = await readConnectionFacts(io, found);
-  return { ...(await collectFacts(found)), models, capabilities, supply, connections };
+  return { ...(await collectFacts(found)), homeProblem, models, capabilities, supply, connections };
 }
 
 /** Returns the value of `doctor --json`. */
@@ -216,7 +220,7 @@ function printModelFacts(out: Printer, models: readonly ModelAlias[], configurat
 function printDoctorFacts(
   io: CommandIo,
   found: DiscoverResult,
-  facts: Awaited<ReturnType<typeof collectFacts>> & { models: readonly ModelAlias[] },
+  facts: Pick<DoctorFacts, "homeProblem" | "models"> & Awaited<ReturnType<typeof collectFacts>>,
   { printMore, problems }: { printMore: (out: Printer) => void; problems: CapabilityFacts["problems"] },
 ): void {
   const out = createPrinter(io.stdout, io.env);
@@ -224,7 +228,8 @@ function printDoctorFacts(
   const { folders, diagnostics } = facts;
   out.line`${out.bold("Machine")}`;
   out.line`  skillet ${facts.skillet}, Node ${facts.node} on ${facts.platform}`;
-  out.line`  ${formatHomePath(facts.home, environment.home)} ${out.dim(describeFolderState(facts.home))}`;
+  const state = existsSync(facts.home) ? "is writable" : "is created when first needed";
+  out.line`  ${formatHomePath(facts.home, environment.home)} ${out.dim(facts.homeProblem ? "is not writable: no state is saved between starts" : state)}`;
   out.line`\n${out.bold("Folders")} ${out.dim("from far to near: later ones override")}`;
   // Most machines have few clients: missing client folders are summarized in one line.
   const shown = folders.filter(({ client, exists: isThere }) => client === undefined || isThere);
@@ -270,16 +275,6 @@ function printDoctorFacts(
   const findings = problems.length + diagnostics.length;
   if (findings === 0) out.line`${out.green("✓ no problems found")}`;
   else out.line`\n${formatCount(findings, "finding")}, ${formatCount(errors, "error")}`;
-}
-
-function describeFolderState(folder: string): string {
-  if (!existsSync(folder)) return "is created when first needed";
-  try {
-    accessSync(folder, constants.W_OK);
-    return "is writable";
-  } catch {
-    return "is not writable: no state is saved between starts";
-  }
 }
 
 /** The sets of packages. Repeated here because every command loads this file. */
