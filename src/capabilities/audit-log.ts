@@ -215,10 +215,11 @@ function createAuditFileError(file: string, cause: unknown): SkillError {
  * Verifies that every line is unmodified, follows the previous one, and none is missing at the end. It cannot detect an attacker who
  * truncates both files; to detect that, keep a copy of the head on another machine and compare.
  */
-export function verifyAudit({ lines, exists, head }: AuditSnapshot): AuditVerdict {
+export function verifyAudit({ lines, exists, head, seal }: AuditSnapshot): AuditVerdict {
   let last: AuditHead = { seq: 0, hash: GENESIS_HASH };
   let whole = 0;
   let number = 0;
+  let isSealed = false;
   const torn: number[] = [];
   const no = (line: number, message: string): AuditVerdict => ({ isWhole: false, lines: whole, line, message });
   for (const line of lines) {
@@ -227,10 +228,11 @@ export function verifyAudit({ lines, exists, head }: AuditSnapshot): AuditVerdic
       torn.push(number);
       continue;
     }
-    const problem = findLineProblem(line, last, head);
-    if (problem !== undefined) return no(number, `line ${number} ${problem}`);
-    const { seq, hash } = parseAuditLine(line.text ?? "") as AuditHead;
-    last = { seq, hash };
+    const parsed = parseAuditLine(line.text ?? "");
+    const problem = findLineProblem(line, last, head) ?? (seal && parsed && findSealProblem(parsed, isSealed, seal));
+    if (problem !== undefined || !parsed) return no(number, `line ${number} ${problem}`);
+    last = { seq: parsed.seq, hash: parsed.hash };
+    isSealed ||= parsed.seal !== undefined;
     whole++;
   }
   const missing = findEndProblem(last, head, exists);
@@ -276,6 +278,12 @@ function findLineProblem({ text }: AuditFileLine, last: AuditHead, head: AuditSn
   if (typeof head === "object" && head.seq === line.seq && head.hash !== line.hash)
     return "is not the last line that skillet wrote: it was replaced";
   return undefined;
+}
+
+/** Lines from before the key have no seal. After the first seal, each line needs one. */
+function findSealProblem({ hash: _, seal: own, ...line }: AuditLine, isSealed: boolean, seal: SealText) {
+  if (own === undefined) return isSealed ? "has no seal: a program without the seal key added it" : undefined;
+  return own === seal(formatSealed(line)) ? undefined : "has a false seal: a program without the seal key added it";
 }
 
 /** Allows one line more than the head: its writer was stopped before it updated the head. */
@@ -336,6 +344,16 @@ export interface AuditSnapshot {
   exists: boolean;
   /** `undefined` if the file does not exist, `"unreadable"` if its content is invalid. */
   head: AuditHead | "unreadable" | undefined;
+  /** Set if the log has a key. */
+  seal?: SealText | undefined;
+}
+
+/** Returns the proof that an owner of the seal key wrote a text. */
+type SealText = (text: string) => string;
+
+/** Returns what a seal covers. The number of the line and the hash of the previous one bind it to its place. */
+function formatSealed(line: object): string {
+  return `audit ${stringifyCanonical(line)}`;
 }
 
 /** Serializes a value to canonical JSON: sorted keys, no whitespace, ASCII only, so no terminal can render a line differently. */
@@ -346,9 +364,15 @@ export function stringifyCanonical(value: unknown): string {
   );
 }
 
-/** Returns the next line, chained to the previous one. */
-export function chainAuditEntry(entry: AuditEntry, at: string, before: { seq: number; hash: string }): AuditLine {
-  const line = { ...boundEntry(entry), seq: before.seq + 1, at, prev: before.hash };
+/** Returns the next line, chained to the previous one and, if the log has a key, sealed. */
+export function chainAuditEntry(
+  entry: AuditEntry,
+  at: string,
+  before: { seq: number; hash: string },
+  seal?: SealText,
+): AuditLine {
+  const chained = { ...boundEntry(entry), seq: before.seq + 1, at, prev: before.hash };
+  const line = seal ? { ...chained, seal: seal(formatSealed(chained)) } : chained;
   return { ...line, hash: hashAuditLine(line) };
 }
 

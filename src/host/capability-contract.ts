@@ -266,6 +266,8 @@ export interface AuditLine extends AuditEntry {
   /** The hash of the previous line. */
   prev: string;
   hash: string;
+  /** The proof that an owner of the seal key wrote the line. Only in logs with a key. */
+  seal?: string;
 }
 
 export type AuditVerdict =

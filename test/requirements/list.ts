@@ -340,7 +340,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-25":
     "A run started by the previous release is resumed by this one: with the tables and the journal that it wrote.",
   "E-27":
-    "One trace, one chain of audit entries and one statistics row per run, however often it moved between workers; `stats` and `audit` read those of all machines.",
+    "One trace, one chain of audit entries and one statistics row per run, however often it moved between workers; `stats` and `audit` read those of all machines. With a seal key, `audit verify` finds a line that a program without the key added.",
   "E-22":
     "A capability's change happens once per approval across a hand-over: after a kill or a freeze between the change and its record, another worker asks again and gives the provider the same key.",
   "E-23":

@@ -313,6 +313,8 @@ export interface Sealer {
   unseal(context: string, text: string): string;
   /** Returns a digest of a text. With a key, only its owners can compare it with a guess. */
   digest(text: string): string;
+  /** Returns the proof that an owner of the key wrote a text. Undefined without a key. */
+  prove?(text: string): string;
   /** True if there is a key. */
   readonly hasKey: boolean;
 }
@@ -345,13 +347,15 @@ function createSealer(key?: string): Sealer {
   }
   if (key.length < MIN_KEY_LENGTH) throwSealed(`the seal key has ${key.length} characters, and at least 32 are needed`);
   const derive = (purpose: string) => Buffer.from(hkdfSync("sha256", key, "", `skillet ${purpose}`, 32));
-  const [box, digests] = [derive("seal"), derive("digest")];
-  const digest = (text: string) => createHmac("sha256", digests).update(text).digest("hex");
+  const box = derive("seal");
+  const createDigest = (key: Buffer) => (text: string) => createHmac("sha256", key).update(text).digest("hex");
+  const digest = createDigest(derive("digest"));
   // Identifies the key and reveals nothing of it, so that a wrong key and an edited text give different errors.
   const id = digest("skillet seal key").slice(0, KEY_ID_LENGTH);
   return {
     hasKey: true,
     digest,
+    prove: createDigest(derive("proof")),
     seal(context, text) {
       const nonce = randomBytes(NONCE_BYTES);
       const cipher = createCipheriv(CIPHER, box, nonce).setAAD(Buffer.from(context));

@@ -138,7 +138,7 @@ export function createPostgresAudit(database: Database): Audit {
       const lines = read
         .filter(({ seq }) => seq <= head.seq || seq > end)
         .map(({ text }, index) => ({ number: index + 1, text }));
-      return verifyAudit({ lines, exists: true, head: head.seq === 0 ? undefined : head });
+      return verifyAudit({ lines, exists: true, head: head.seq === 0 ? undefined : head, seal: database.sealer.prove });
     },
   };
 }
@@ -155,7 +155,7 @@ async function readHead({ query }: Pick<Transaction, "query">, lock = ""): Promi
 
 /** Adds entries to the chain. Returns their lines by key. */
 async function writeEntries(
-  { query }: Transaction,
+  { query, sealer }: Transaction,
   entries: readonly NewEntry[],
 ): Promise<ReadonlyMap<string, AuditLine>> {
   let head = await readHead({ query }, "for update");
@@ -164,7 +164,7 @@ async function writeEntries(
   const lines = new Map(known.map(({ key, line }) => [String(key), JSON.parse(String(line)) as AuditLine]));
   if (lines.size > 0) return lines; // The answer to the first attempt was lost: all of them were written.
   for (const { key, entry } of entries) {
-    const line = chainAuditEntry(entry, new Date().toISOString(), head);
+    const line = chainAuditEntry(entry, new Date().toISOString(), head, sealer.prove);
     head = line;
     lines.set(key, line);
   }

@@ -14,6 +14,7 @@ import {
 } from "../../../src/adapters/postgres/postgres-stores.ts";
 import { createPostgresTokenStore } from "../../../src/adapters/postgres/postgres-tokens.ts";
 import { createPostgresVault } from "../../../src/adapters/postgres/postgres-vault.ts";
+import { hashAuditLine, stringifyCanonical } from "../../../src/capabilities/audit-log.ts";
 import { type Caller, describePersonKey } from "../../../src/host/approval.ts";
 import type { CapabilityProvider, ProviderAuth } from "../../../src/host/capability-contract.ts";
 import type { RunEvent } from "../../../src/host/events.ts";
@@ -133,6 +134,51 @@ describe.skipIf(!HAS_POSTGRES)("stores in Postgres", () => {
     expect(lines).toEqual([one, two, three]);
     expect(await audit.verify()).toMatchObject({ isWhole: true, lines: 3 });
     await database.close();
+  });
+
+  it("[E-27] finds a line of the audit log that a program with the role of a worker, and without the seal key, added", async () => {
+    const [engine, entry] = [await openEngine(), { run: "r", skill: "s", source: "user", method: "invoke" }];
+    const open = async (key?: string) => createPostgresAudit(await engine.open(key));
+    const [sealed, keyless, other] = [await open(SEAL_KEY), await open(), await open(`other ${SEAL_KEY}`)];
+    // Lines from before the key have no seal.
+    await keyless.add({ ...entry, outcome: "before" });
+    await sealed.add({ ...entry, outcome: "ok" });
+    await sealed.add({ ...entry, outcome: "ok" });
+    expect(await sealed.verify()).toMatchObject({ isWhole: true, lines: 3 });
+    expect(await keyless.verify()).toMatchObject({ isWhole: true, lines: 3 });
+    expect(await other.verify()).toMatchObject({
+      isWhole: false,
+      line: 2,
+      message: expect.stringContaining("false seal"),
+    });
+    await keyless.add({ ...entry, outcome: "false" });
+    await sealed.add({ ...entry, outcome: "ok" });
+    expect(await sealed.verify()).toMatchObject({
+      isWhole: false,
+      line: 4,
+      message: expect.stringContaining("has no seal"),
+    });
+    await engine.close();
+  });
+
+  it("[E-27] finds a line of the audit log with the seal of another line", async () => {
+    const [engine, entry] = [await openEngine(), { run: "r", skill: "s", source: "user", method: "invoke" }];
+    const database = await engine.open(SEAL_KEY);
+    const sealed = createPostgresAudit(database);
+    const { hash: prev, ...line } = await sealed.add({ ...entry, outcome: "ok" });
+    const next = { ...line, seq: 2, prev };
+    const copy = { ...next, hash: hashAuditLine(next) };
+    await database.query({
+      text: "insert into skillet.audit values (2, gen_random_uuid(), $1)",
+      values: [stringifyCanonical(copy)],
+    });
+    await database.query({ text: "update skillet.audit_head set seq = 2, hash = $1", values: [copy.hash] });
+    expect(await sealed.verify()).toMatchObject({
+      isWhole: false,
+      line: 2,
+      message: expect.stringContaining("false seal"),
+    });
+    await engine.close();
   });
 
   describe("vault", () => {
