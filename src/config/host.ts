@@ -194,7 +194,11 @@ function findInvalidPart(options: unknown): InvalidPart | undefined {
         fix: `omit ${name}, or pass ${VALUE_KINDS[kind].description}`,
       };
   }
-  return findInvalidSetting((options as HostOptions).settings);
+  const { tools = [], settings } = options as HostOptions;
+  const wrong = tools.findIndex((tool) => typeof Object(tool).name !== "string" || typeof tool.execute !== "function");
+  if (wrong !== -1)
+    return { message: `host.tools[${wrong}] must be a tool`, fix: "create each tool with `Tool.define`, or omit it" };
+  return findInvalidSetting(settings);
 }
 
 function findInvalidSetting(settings: SettingsParts | undefined): InvalidPart | undefined {

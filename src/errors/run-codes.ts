@@ -2,6 +2,10 @@ import { type CodeRow, defineCode } from "./problem.ts";
 
 /** Reasons why a caller may not load or use a skill, or run its code. */
 export const USE_CODES = {
+  "catalog-invalid": defineCode(
+    "The value that the program passes in place of a catalog is not a catalog.",
+    "pass the catalog of `discover()`, or the result of `loadCatalog()`",
+  ),
   "host-invalid": defineCode(
     "A part of the host object that the program passes is invalid.",
     "correct the part that the message names, or omit it",

@@ -230,6 +230,7 @@ describe("a host with settings of a program", () => {
     ["settings that are text", { settings: "x" }, /host\.settings must be an object/],
     ["limits that are a number", { settings: { limits: 3 } }, /host\.settings\.limits must be an object/],
     ["tools that are not an array", { tools: {} }, /host\.tools must be an array/],
+    ["a tool that is a number", { tools: [5] }, /host\.tools\[0\] must be a tool/],
     ["an invalid event listener", { onEvent: "x" }, /host\.onEvent must be a function/],
   ])("[S-40] resolves a use, a plan and a script with a problem for %s, and never throws", async (_, host, message) => {
     const catalog = await CATALOG();
@@ -244,6 +245,16 @@ describe("a host with settings of a program", () => {
     const script = await runScript(host as never, { skill: catalog.get("open"), script: "a.sh" });
     expect(script.refusals).toMatchObject([{ code: "host-invalid" }]);
     expect(() => openSession(catalog, host as never)).toThrow(expect.objectContaining({ code: "host-invalid" }));
+  });
+
+  it.each([
+    ["nothing", undefined],
+    ["a host", { tools: [5] }],
+    ["the result of discover()", { catalog: {} }],
+  ])("[S-40] throws at once if a session is opened with %s in place of a catalog", (_, value) => {
+    expect(() => openSession(value as never)).toThrow(
+      expect.objectContaining({ code: "catalog-invalid", fix: expect.stringContaining("discover()") }),
+    );
   });
 
   it("[S-40] resolves a use even if a plausible part fails", async () => {

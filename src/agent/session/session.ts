@@ -2,7 +2,7 @@ import { type Catalog, DISCLOSURE_DEFAULTS, type DisclosureMode } from "../../ca
 import type { DiscloseOptions, Disclosure } from "../../catalog/disclose.ts";
 import { getMatcher, isSelectedMatch, type Match } from "../../catalog/search/matcher.ts";
 import { completeHost, type Host, type HostOptions, notifyListeners } from "../../config/host.ts";
-import type { Problem } from "../../errors/problem.ts";
+import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { Approve } from "../../host/approval.ts";
 import type { RunEvent } from "../../host/events.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
@@ -176,8 +176,17 @@ interface MountToolsResult {
   problems: readonly Problem[];
 }
 
-/** Opens a session with these skills. Options that the host omits have their defaults. */
+/**
+ * Opens a session with these skills. Options that the host omits have their defaults. Throws a SkillError if the catalog or a part of
+ * the host is invalid.
+ */
 export function openSession(opened: Catalog, hostOptions: HostOptions = {}, options: SessionOptions = {}): Session {
+  const { skills, get } = Object(opened) as Partial<Catalog>;
+  if (!Array.isArray(skills) || typeof get !== "function")
+    throw new SkillError("catalog-invalid", {
+      message: "openSession needs a catalog as its first argument",
+      fix: "pass the `catalog` that `discover()` returns, or the result of `loadCatalog()`",
+    });
   const active = new Map((options.active ?? []).map((skill) => [skill.name, skill]));
   const state = new SessionState(opened, completeHost(hostOptions), active, options);
   const ownTools = createSessionTools(state);
