@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { Command } from "commander";
+import { Command, Help } from "commander";
 import type { Problem } from "../errors/problem.ts";
 import { packageRoot, packageVersion } from "../util/system.ts";
 import { findNearest } from "../util/text.ts";
@@ -291,21 +291,34 @@ function finishHelp(program: Command, io: CommandIo): Command {
   return program.configureHelp({
     ...HELP_WRAPPING,
     visibleCommands: () => [],
-    commandDescription: () => `${program.description()}\n\n${formatCommandList(bold)}`,
+    commandDescription(this: Help) {
+      return `${program.description()}\n\n${formatCommandList(this, bold)}`;
+    },
     styleTitle: bold,
   });
 }
 
-/** The default of 40 columns leaves descriptions next to long terms unwrapped at 80 columns. */
-const HELP_WRAPPING = { minWidthToWrap: 24 };
+/** The least width of the column of descriptions. */
+const MIN_DESCRIPTION_WIDTH = 24;
+
+const HELP_WRAPPING = {
+  minWidthToWrap: MIN_DESCRIPTION_WIDTH,
+  /** Puts a description below its term where the column next to it would be too narrow. */
+  formatItem(this: Help, term: string, termWidth: number, description: string, helper: Help): string {
+    const width = this.helpWidth ?? 80;
+    if (width - termWidth - 4 >= MIN_DESCRIPTION_WIDTH)
+      return Help.prototype.formatItem.call(this, term, termWidth, description, helper);
+    const lines = description === "" ? [] : helper.boxWrap(description, width - 6).split("\n");
+    return [`  ${term}`, ...lines.map((line) => `      ${line}`)].join("\n");
+  },
+};
 
 /** Formats the list of all commands, so that a screen holds it. */
-function formatCommandList(bold: (text: string) => string): string {
-  const everyday = Object.entries(EVERYDAY_COMMANDS).map(
-    ([name, { summary }]) => `  ${name.padEnd(TERM_WIDTH)}${summary}`,
-  );
-  const more = Object.entries(MORE_COMMANDS).map(
-    ([topic, commands]) => `  ${topic.padEnd(TERM_WIDTH)}${Object.keys(commands).join(", ")}`,
+function formatCommandList(helper: Help, bold: (text: string) => string): string {
+  const formatRow = (term: string, text: string) => helper.formatItem(term, TERM_WIDTH, text, helper);
+  const everyday = Object.entries(EVERYDAY_COMMANDS).map(([name, { summary }]) => formatRow(name, summary));
+  const more = Object.entries(MORE_COMMANDS).map(([topic, commands]) =>
+    formatRow(topic, Object.keys(commands).join(", ")),
   );
   return [bold("Commands:"), ...everyday, "", bold("More commands:"), ...more].join("\n");
 }
@@ -317,7 +330,7 @@ function formatDocumentation(): string {
 }
 
 /** The columns of a command or a topic. */
-const TERM_WIDTH = 9;
+const TERM_WIDTH = 7;
 
 /** Returns every command and subcommand as it is typed; the program alone is the first. */
 export async function listCommandPaths(): Promise<string[]> {

@@ -63,6 +63,27 @@ describe("the help of every command", () => {
   });
 });
 
+describe("the help in a narrow terminal", () => {
+  const linesOf = async (path: string) => {
+    const { stdout } = await skillet([...wordsOf(path), "--help"], { columns: 40 });
+    return (stdout.split("\nExamples:\n")[0] ?? "").split("\n");
+  };
+
+  it("continues the description of a command in its column", async () => {
+    const lines = await linesOf("");
+    expect(lines).toContain("  list     List the skills that were");
+    expect(lines[lines.indexOf("  list     List the skills that were") + 1]).toBe("           found");
+  });
+
+  it.each(["", "list", "run", "trust"])("puts the description of an option below it: skillet %s", async (path) => {
+    const lines = await linesOf(path);
+    const last = lines.indexOf("  -h, --help");
+    expect(lines[last + 1]).toBe("      Show help for a command");
+    const described = lines.slice(1, last).filter((line) => !line.startsWith("  -"));
+    expect(described.filter((line) => line.length > 40)).toEqual([]);
+  });
+});
+
 /** Commands and options in an example that do not exist. */
 function unknownIn(example: string): string[] {
   const [, line = ""] = /skillet(?: ([^|<>)]*))?/.exec(example) ?? [];
