@@ -334,7 +334,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-20":
     "Permanent approvals are shared by digest and tenant. They are read at each call, so a revocation counts at the next call of every worker.",
   "E-11": "Several workers that find the same one gone, or the same legs lost, at once move each run once.",
-  "E-12": "A waiting run holds no slot and no lease of a worker. Reading: its memory is not measured.",
+  "E-12":
+    "A waiting run holds no slot, lease or connection of a worker, and with 200 waiting runs at most 20 kB of its memory each.",
   "E-28":
     "Pruning removes old runs with their lines in batches by indexes, but no waiting or active ones; a batch reads no more pages after 95,000 pruned runs than before. `runs` reads at most twice the pages among 100,000 runs that it reads among 2,000; the number of all runs is counted by an index, and filters by state and skill read those that columns do not exclude. Reading: pages are counted, not time.",
   "E-25":
