@@ -33,8 +33,8 @@ const RARE = new Set([
   ...["approval", "operation", "isOnce", "isReversible", "conflicts", "printed", "torn", "signal", "formatVersion"],
   // For machines without a sandbox, and for package builds.
   ...["exitCode", "isolation", "holds", "base", "bytes"],
-  // For runs of workers, and with `docs.url`.
-  ...["queue", "docs"],
+  // For runs of workers, audit logs in a database, and with `docs.url`.
+  ...["queue", "seal", "docs"],
 ]);
 
 const TOOLS = toolsetOf({ send: 'return { title: "Sent", metadata: {}, output: "sent" }' });
