@@ -9,7 +9,6 @@ const ORDER = [
     "lost",
     "listing",
     "listing-100",
-    "listing-now",
     "matching",
     "ranking",
     "prompt",
